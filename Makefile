@@ -1,0 +1,55 @@
+# Everything runs in .venv, which is made on first use and again when the dependencies change.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+CORE := $(VENV)/.core-installed
+DEV := $(VENV)/.dev-installed
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+# One BLAS thread per test process, two processes.
+ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
+PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest -n 2 --cov --cov-report=term
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-full lint format bench docs clean
+
+help:  ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(CORE): pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) --editable .
+	@touch $@
+
+$(DEV): pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) --editable '.[dev]'
+	@touch $(CORE) $@
+
+demo: $(CORE)  ## Train on embedded data, show a table, save figures
+	$(BIN)/psimil demo
+
+lint: $(DEV)  ## Formatting, lint rules and types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+format: $(DEV)  ## Rewrite files in the house format
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+test: lint  ## Lint, then all tests but the slow ones, with branch coverage
+	$(PYTEST) -m "not slow"
+
+test-full: lint  ## Lint, then every test
+	$(PYTEST)
+
+bench: $(DEV)  ## Run every benchmark; each ends with one JSON line
+	@set -e; for script in benchmarks/bench_*.py; do echo "== $$script"; $(BIN)/python "$$script"; done
+
+docs: $(DEV)  ## Check the links and run the code blocks of README and docs/
+	$(ONE_THREAD) $(BIN)/python -m pytest tests/test_docs.py
+
+clean:  ## Remove the environment and everything generated
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage .coverage.* htmlcov
+	find src tests benchmarks examples scripts -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true

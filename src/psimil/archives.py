@@ -1,0 +1,127 @@
+"""Bags in a numpy archive (.npz): plain numeric and text arrays, never pickled objects."""
+
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psimil.bagtable import BagTable, bag_labels, instance_labels
+from psimil.foundations.errors import InputError
+from psimil.model.bags import Bags
+
+MAX_BYTES = 16 << 30
+KEYS = ("X", "bag_ids", "offsets", "ids", "y", "y_instances", "feature_names")
+
+Array = NDArray[Any]
+
+
+def read_archive(path: Path) -> dict[str, Array]:
+    """The arrays among ``KEYS`` that the archive holds; other members are not read.
+
+    Parameters
+    ----------
+    path : an .npz file.
+
+    Returns
+    -------
+    arrays : by name, each of numbers or text.
+
+    Raises
+    ------
+    InputError
+        When the file is no archive, is damaged, is too large, or holds Python objects.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     path = Path(directory) / "bags.npz"
+    ...     np.savez(path, X=np.ones((3, 2)), bag_ids=[0, 0, 1])
+    ...     sorted(read_archive(path))
+    ['X', 'bag_ids']
+    """
+    if not zipfile.is_zipfile(path):
+        raise InputError(f"{path.name} is not an npz archive. Write it with numpy.savez.")
+    try:
+        with zipfile.ZipFile(path) as members:
+            size = sum(member.file_size for member in members.infolist())
+        if size > MAX_BYTES:
+            raise InputError(f"{path.name}: content is above the limit of {MAX_BYTES >> 30} GB.")
+        with np.load(path, allow_pickle=False) as archive:
+            return {key: np.asarray(archive[key]) for key in KEYS if key in archive.files}
+    except InputError:
+        raise
+    except Exception as error:  # zip, zlib and numpy fail in many ways on a damaged or hostile file
+        if "pickle" in str(error) or "Object arrays" in str(error):
+            raise InputError(
+                f"{path.name} holds Python objects; such files can run code and are not loaded. "
+                "Save arrays of numbers or text."
+            ) from error
+        raise InputError(f"{path.name} cannot be read as an npz archive: {error}.") from error
+
+
+def table_from_archive(arrays: dict[str, Array], name: str, features: Sequence[str] | None = None) -> BagTable:
+    """The bags that the arrays of :func:`read_archive` describe.
+
+    Parameters
+    ----------
+    arrays : X (N, D) with bag_ids (N,), or with offsets (B+1,) and optionally ids (B,); optionally y (N,) or (B,),
+        y_instances (N,), feature_names (D,).
+    name : of the file, for messages.
+    features : which features to keep, in this order; None keeps all.
+
+    Returns
+    -------
+    table : BagTable; features without names are called "0", "1", ...
+
+    Examples
+    --------
+    >>> arrays = {"X": np.ones((3, 2)), "bag_ids": np.array([7, 7, 5]), "y": np.array([0, 1])}
+    >>> table = table_from_archive(arrays, "bags.npz")
+    >>> table.bags.ids.tolist(), table.y.tolist(), table.feature_names
+    ([5, 7], [0, 1], ('0', '1'))
+    """
+    if "X" not in arrays or ("bag_ids" in arrays) == ("offsets" in arrays):
+        raise InputError(
+            f"{name} must hold X and either bag_ids or offsets; it holds {', '.join(arrays) or 'neither'}."
+        )
+    X = arrays["X"]
+    if X.ndim != 2 or len(X) == 0:
+        raise InputError(f"{name}: X has shape {X.shape}, expected (instances, features) with at least 1 instance.")
+    names = tuple(map(str, arrays.get("feature_names", np.arange(X.shape[1])).ravel()))
+    if len(names) != X.shape[1]:
+        raise InputError(f"{name}: {X.shape[1]} features but {len(names)} feature_names.")
+    for feature in features or ():
+        if feature not in names:
+            raise InputError(f'{name} has no feature "{feature}".')
+    if features is not None:
+        X, names = X[:, [names.index(feature) for feature in features]], tuple(features)
+    bags = _bags(X, arrays)
+    y, y_instances = arrays.get("y"), arrays.get("y_instances")
+    return BagTable(
+        bags,
+        None if y is None else bag_labels(bags, _per_row(bags, y)),
+        None if y_instances is None else instance_labels(bags, y_instances),
+        names,
+    )
+
+
+def _bags(X: Array, arrays: dict[str, Array]) -> Bags:
+    if "bag_ids" in arrays:
+        return Bags.from_arrays(X, arrays["bag_ids"])
+    offsets = arrays["offsets"]
+    if offsets.dtype.kind not in "iu":
+        raise InputError(f"offsets must be whole numbers, got {offsets.dtype}.")
+    return Bags(X, offsets, arrays.get("ids"))
+
+
+def _per_row(bags: Bags, y: Array) -> Array:
+    """Labels per row from labels per row or, when the lengths differ, per bag."""
+    if y.shape == (len(bags.X),):
+        return y
+    if y.shape != (len(bags),):
+        raise InputError(f"{len(bags)} bags but {y.size} labels.")
+    return bags.in_input_order(np.repeat(y, bags.sizes))

@@ -1,0 +1,122 @@
+"""Atomic file writing: after a crash or a full disk the old file or the new one is there, never half of one."""
+
+import errno
+import fcntl
+import hashlib
+import os
+import secrets
+import stat
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from psimil.foundations.errors import OutputError
+
+REASONS = {
+    errno.ENOSPC: "no space left",
+    errno.EDQUOT: "no space left",
+    errno.EROFS: "the file system is read-only",
+    errno.EACCES: "permission denied",
+    errno.EPERM: "permission denied",
+    errno.ENOENT: "its folder does not exist",
+    errno.ENOTDIR: "its folder does not exist",
+}
+
+
+def atomic_write(path: str | Path, write: Callable[[BinaryIO], None]) -> None:
+    """Write a file completely or not at all.
+
+    The bytes go to a temporary file beside the target, are flushed to disk, and take the target's name in
+    one step. A symbolic link keeps pointing where it did; the file it points to is replaced, with its permissions.
+    Temporary files left by writers that were killed are removed on the next write to the same target.
+
+    Parameters
+    ----------
+    path : file to create or replace.
+    write : called once with a binary stream; whatever it raises leaves the old file as it was.
+
+    Raises
+    ------
+    OutputError
+        When the file cannot be written; the message says whether an old file was kept.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     path = Path(directory) / "greeting.txt"
+    ...     atomic_write(path, lambda stream: stream.write(b"hello"))
+    ...     path.read_text(), len(list(Path(directory).iterdir()))
+    ('hello', 1)
+    """
+    target = Path(os.path.realpath(path))
+    name = Path(path).name
+    if target.is_dir():
+        raise OutputError(f"cannot write {name}: it is a directory.")
+    if target.exists() and not target.is_file():
+        raise OutputError(f"cannot write {name}: it is not a regular file.")
+    prefix = f".psimil-{hashlib.sha256(os.fsencode(target.name)).hexdigest()[:8]}-"
+    try:
+        _remove_abandoned(target.parent, prefix)
+        _write_and_replace(target, prefix, write)
+    except OSError as error:
+        kept = " (old file kept)" if target.exists() else ""
+        raise OutputError(f"cannot write {name}: {_reason(error)}{kept}.") from error
+    _flush_directory(target.parent)
+
+
+def _write_and_replace(target: Path, prefix: str, write: Callable[[BinaryIO], None]) -> None:
+    descriptor, temporary = _locked_temporary(target.parent, prefix)
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            if target.exists():
+                os.fchmod(descriptor, stat.S_IMODE(target.stat().st_mode))
+            write(stream)
+            stream.flush()
+            os.fsync(descriptor)
+            os.replace(temporary, target)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            temporary.unlink()
+        raise
+
+
+def _locked_temporary(directory: Path, prefix: str) -> tuple[int, Path]:
+    """A new file under an exclusive lock; the lock tells other writers that its owner is alive."""
+    while True:
+        path = directory / f"{prefix}{secrets.token_hex(8)}.tmp"
+        descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o666)
+        with suppress(OSError):  # a file system without locks only loses the cleaning
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if os.fstat(descriptor).st_nlink:
+            return descriptor, path
+        os.close(descriptor)  # another writer took it for abandoned before it was locked
+
+
+def _remove_abandoned(directory: Path, prefix: str) -> None:
+    """Delete temporary files of this target that nobody has locked: their writers are gone."""
+    for path in directory.glob(f"{prefix}*.tmp"):
+        with suppress(OSError):
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                path.unlink()
+            finally:
+                os.close(descriptor)
+
+
+def _flush_directory(directory: Path) -> None:
+    """Make the new name survive a power loss; file systems that cannot flush a directory need no flush."""
+    with suppress(OSError):
+        descriptor = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _reason(error: OSError) -> str:
+    if error.errno is None:
+        return str(error)
+    return REASONS.get(error.errno, os.strerror(error.errno).lower())

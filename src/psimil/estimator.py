@@ -1,0 +1,415 @@
+"""PsiVGPMIL: the scikit-learn shell around inference. One sample is one bag."""
+
+from __future__ import annotations
+
+import logging
+import os
+import warnings
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import Tags
+
+from psimil.foundations.errors import InputError, NotFitted
+from psimil.inference.options import Options
+from psimil.inference.prediction import Prediction
+from psimil.inference.trained import TrainedModel
+from psimil.inference.training import Callback, Supervision, Training, train
+from psimil.labels import read_bag_labels, read_bags, read_instance_labels, read_weights
+from psimil.model.bags import Bags, as_real
+from psimil.model.densities import Density, GammaMixture, HyperbolicSecant
+from psimil.model.kernels import RBF, Kernel
+from psimil.presets import preset_parameters
+from psimil.storage import ModelFile, load_model, save_model
+
+Array = NDArray[Any]
+_log = logging.getLogger("psimil")
+
+
+class PsiVGPMIL(ClassifierMixin, BaseEstimator):
+    """Multiple instance classification with sparse Gaussian processes and any Gaussian-scale-mixture density.
+
+    Parameters
+    ----------
+    density : Density or None
+        psi; None is the hyperbolic secant (VGPMIL).
+    kernel : Kernel or None
+        Starting kernel on standardised features; None is ``RBF(variance=1.0, lengthscale=None)``, sqrt(D).
+    n_inducing : int
+        Number M of inducing points.
+    inducing_points : (M, D) array or None
+        Explicit inducing points in the units of the input features.
+    inducing : {"kmeans_by_label", "kmeans", "greedy_variance"}
+        How inducing points are chosen.
+    H : float
+        Bag likelihood, Eq. (4); ``inf`` means that bag labels are right.
+    label_posterior : {"exact", "mean_field", "max"}
+        q(y): the closed form, Eq. (25), or the surrogate of the authors' code.
+    mean : {"constant", "zero"}
+        Prior mean of the latent function.
+    residual : {"projected", "full", "unit"}
+        What the sparse prior does with the variance that inducing points do not explain.
+    hyperparameters : {"collapsed", "loo", "paper", "published", None}
+        How the kernel is learned.
+    log_z : {"logistic", "jensen", "rff", "none"}
+        What stands for log Z of densities other than the hyperbolic secant while the kernel is learned; "logistic"
+        learns the kernel on the hyperbolic secant, whose log Z is known, and keeps it.
+    aggregate : {"noisy_or", "max"}
+        From instances to bags.
+    start : "labels" or float
+        Start from the bag labels, or from pi ~ U(0, start).
+    max_iter, tol : int, float
+        Passes at most per stage, and relative change of the bound that ends them.
+    early_stopping : {None, "auc", "log_loss", "loo"}
+        Score that stops the fit: on ``eval_set``, or out-of-bag without one.
+    patience : int
+        Passes without a better score before stopping.
+    calibrate : {"auto", True, False}
+        Calibrate the latent log-odds on out-of-bag bags; "auto" where that helps held-out bags.
+    threshold : float or None
+        Bag threshold; None takes it from out-of-bag bags.
+    false_positive_rate : float
+        Rate at which instances of negative bags may exceed the instance threshold.
+    standardize, warm_start : bool
+    chunk_size : int or None
+        Instances per chunk; set, nothing of size N x M stays in memory.
+    dtype : {"float64", "float32"}
+    expectation : {"quadrature", "sample"}
+        How probabilities are averaged over the latent posterior.
+    feature_fingerprint : str or None
+        Names what made the features; stored with the model.
+    random_state : int, Generator or None
+    verbose : int
+        Above 0, one line per pass goes to the logger "psimil".
+
+    Attributes
+    ----------
+    history_ : list of dict, one per pass: the bound by terms, scores, seconds.
+    loo_ : LeaveOneOut, out-of-bag predictions of the training bags.
+    model_ : TrainedModel.
+
+    Examples
+    --------
+    >>> from psimil import PsiVGPMIL
+    >>> from psimil.datasets import make_bags
+    >>> bags, y, _ = make_bags(n_bags=40, seed=1)
+    >>> clf = PsiVGPMIL(n_inducing=20, random_state=0).fit(bags, y)
+    >>> clf.predict_proba(bags).shape
+    (40, 2)
+    """
+
+    _default_density: ClassVar[Density] = HyperbolicSecant()
+
+    def __init__(
+        self,
+        density: Density | None = None,
+        kernel: Kernel | None = None,
+        n_inducing: int = 200,
+        inducing_points: Any = None,
+        inducing: str = "kmeans_by_label",
+        H: float = np.inf,
+        label_posterior: str = "exact",
+        mean: str = "constant",
+        residual: str = "projected",
+        hyperparameters: str | None = "collapsed",
+        log_z: str = "logistic",
+        aggregate: str = "noisy_or",
+        start: str | float = "labels",
+        max_iter: int = 100,
+        tol: float = 1e-5,
+        early_stopping: str | None = None,
+        patience: int = 10,
+        calibrate: str | bool = "auto",
+        threshold: float | None = None,
+        false_positive_rate: float = 0.02,
+        standardize: bool = True,
+        warm_start: bool = False,
+        chunk_size: int | None = None,
+        dtype: str = "float64",
+        expectation: str = "quadrature",
+        feature_fingerprint: str | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.density = density
+        self.kernel = kernel
+        self.n_inducing = n_inducing
+        self.inducing_points = inducing_points
+        self.inducing = inducing
+        self.H = H
+        self.label_posterior = label_posterior
+        self.mean = mean
+        self.residual = residual
+        self.hyperparameters = hyperparameters
+        self.log_z = log_z
+        self.aggregate = aggregate
+        self.start = start
+        self.max_iter = max_iter
+        self.tol = tol
+        self.early_stopping = early_stopping
+        self.patience = patience
+        self.calibrate = calibrate
+        self.threshold = threshold
+        self.false_positive_rate = false_positive_rate
+        self.standardize = standardize
+        self.warm_start = warm_start
+        self.chunk_size = chunk_size
+        self.dtype = dtype
+        self.expectation = expectation
+        self.feature_fingerprint = feature_fingerprint
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @classmethod
+    def preset(cls, name: str, **parameters: Any) -> Self:
+        """The settings of the paper's text ("paper") or of the authors' code ("published"), with your own on top."""
+        parameters.setdefault("density", cls._default_density)
+        return cls(**preset_parameters(name, parameters))
+
+    def fit(
+        self,
+        bags: Any,
+        y: Any = None,
+        bag_ids: Any = None,
+        y_instances: Any = None,
+        sample_weight: Any = None,
+        eval_set: tuple[Any, Any] | None = None,
+        callbacks: Sequence[Callback] = (),
+    ) -> Self:
+        """Learn from bags and one 0/1 label each.
+
+        Parameters
+        ----------
+        bags : sequence of (n_i, D) arrays, Bags, or (N, D) rows together with ``bag_ids``.
+        y : (B,) labels in the order of the bags (sorted ids with ``bag_ids``), or (N,) per row, constant in a bag.
+        y_instances : known instance labels, -1 for unknown: (N,) per row or one sequence per bag.
+        sample_weight : (B,) weight of each bag; weight 2 equals the bag twice.
+        eval_set : (bags, y) for early stopping.
+        callbacks : called with a dict after every pass; a true answer stops the fit.
+        """
+        if y is None:
+            raise InputError("fit needs bag labels: fit(bags, y). requires y to be passed, but the target y is None")
+        found = read_bags(bags, bag_ids)
+        T = read_bag_labels(y, found)
+        options = self._options(found.n_features)
+        known = read_instance_labels(y_instances, found, T, self.H)
+        supervision = Supervision(T, read_weights(sample_weight, found), known)
+        training = train(
+            found,
+            supervision,
+            options,
+            rng=_generator(self.random_state),
+            evaluation=self._evaluation(eval_set, found),
+            callbacks=(*callbacks, *([_log_row] if self.verbose else [])),
+            previous=getattr(self, "model_", None) if self.warm_start else None,
+        )
+        return self._keep(training, found, T)
+
+    def _keep(self, training: Training, bags: Bags, T: Array) -> Self:
+        self.model_, self.history_, self.loo_ = training.model, training.history, training.loo
+        self.label_posterior_ = bags.in_input_order(training.pi)
+        self.elbo_, self.n_iter_ = training.history[-1]["elbo"], len(training.history)
+        self.converged_ = training.converged
+        self.training_counts_ = {"bags": len(bags), "positive": int(T.sum()), "instances": len(bags.X)}
+        if not self.converged_ and self.early_stopping is None and self.max_iter > 0 and self.tol > 0:
+            warnings.warn(
+                f"the bound had not settled after {self.max_iter} passes; raise max_iter or tol.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        return self._expose()
+
+    def _expose(self) -> Self:
+        model = self.model_
+        self.classes_ = np.array([0, 1])
+        self.n_features_in_ = len(model.scaling.location)
+        self.kernel_, self.inducing_points_ = model.gp.kernel, model.scaling.invert(model.gp.Z)
+        self.q_mean_, self.q_cov_ = model.posterior.m, model.posterior.S
+        self.mean_ = float(model.gp.bias * model.posterior.m[-1]) if model.gp.bias else 0.0
+        self.threshold_, self.instance_threshold_ = model.threshold, model.instance_threshold
+        return self
+
+    def predict_dist(
+        self,
+        bags: Any,
+        bag_ids: Any = None,
+        *,
+        raw: bool = False,
+        method: str | None = None,
+        n_samples: int = 1000,
+        level: float = 0.95,
+        joint: bool = False,
+    ) -> Prediction:
+        """Bag and instance probabilities, standard deviations, intervals, log-odds and latent moments.
+
+        Parameters
+        ----------
+        raw : leave out the calibration.
+        method : "quadrature" or, as in the paper, "sample".
+        level : mass of the credible intervals.
+        joint : add the bag's standard deviation with the correlation between its instances kept.
+        """
+        if method not in (None, "quadrature", "sample"):
+            raise InputError(f'method must be "quadrature" or "sample", got {method!r}.')
+        if not 0 < level < 1:
+            raise InputError(f"level must lie between 0 and 1, got {level}.")
+        return self._model().predict(
+            self._bags(bags, bag_ids), raw=raw, method=method, n_samples=n_samples, level=level, joint=joint
+        )
+
+    def predict_proba(self, bags: Any, bag_ids: Any = None) -> Array:
+        """(B, 2) probabilities of the labels 0 and 1."""
+        prob = self.predict_dist(bags, bag_ids).prob
+        return np.column_stack([1.0 - prob, prob])
+
+    def decision_function(self, bags: Any, bag_ids: Any = None) -> Array:
+        """(B,) log-odds, above the threshold's own exactly where ``predict`` says 1."""
+        model = self._model()
+        shift = np.log(model.threshold) - np.log1p(-model.threshold)
+        return np.asarray(self.predict_dist(bags, bag_ids).log_odds - shift)
+
+    def predict(self, bags: Any, bag_ids: Any = None) -> Array:
+        """(B,) labels at the model's bag threshold."""
+        return self.predict_dist(bags, bag_ids).label
+
+    def predict_instances(
+        self,
+        bags: Any,
+        bag_ids: Any = None,
+        *,
+        return_std: bool = False,
+        as_frame: bool = False,
+        recalibrated: bool = False,
+        raw: bool = False,
+    ) -> Any:
+        """Per bag the instance probabilities (n_i,), with standard deviations or as one table on request.
+
+        Parameters
+        ----------
+        recalibrated : map scores to the share of positives among instances of that score, from out-of-bag scores.
+        raw : leave out the calibration of the latent log-odds.
+        """
+        prediction = self.predict_dist(bags, bag_ids, raw=raw)
+        prob = prediction.instance_prob
+        if recalibrated:
+            recalibration = self._model().recalibration
+            if recalibration is None:
+                raise InputError("recalibrated instance probabilities need positive and negative training bags.")
+            prob = recalibration.apply(prediction.instance_log_odds)
+        if as_frame:
+            frame = prediction.to_frame("instance")
+            if recalibrated:
+                frame["prob"] = prob if prediction.rows is None else prob[np.argsort(prediction.rows)]
+            return frame
+        split = prediction.split(prob)
+        return (split, prediction.split(prediction.instance_std)) if return_std else split
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a safetensors file, atomically; it holds no training rows."""
+        self._model()
+        parameters = {k: v for k, v in self.get_params(deep=False).items() if k not in _NOT_STORED}
+        save_model(path, ModelFile(self.model_, parameters, self.feature_fingerprint, self.training_counts_))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> PsiVGPMIL:
+        """A model written by :meth:`save`; its predictions are equal bit by bit."""
+        file = load_model(path)
+        names = set(cls().get_params(deep=False))
+        estimator = PsiVGPMIL(**{k: v for k, v in file.parameters.items() if k in names})
+        estimator.feature_fingerprint = file.feature_fingerprint
+        estimator.model_, estimator.training_counts_ = file.model, file.training_counts
+        return estimator._expose()
+
+    def __sklearn_tags__(self) -> Tags:
+        """One sample is a bag, not a row; labels are binary."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.input_tags.allow_nan = False
+        tags.classifier_tags.multi_class = False
+        tags.no_validation = True
+        return tags
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Whether fit or load has been called."""
+        return hasattr(self, "model_")
+
+    def _model(self) -> TrainedModel:
+        if not hasattr(self, "model_"):
+            raise NotFitted("this model is not fitted. Call fit() or load a model.")
+        return self.model_
+
+    def _bags(self, bags: Any, bag_ids: Any = None) -> Bags:
+        self._model()
+        found = read_bags(bags, bag_ids, what="prediction set")
+        if found.n_features != self.n_features_in_:
+            raise InputError(f"model expects {self.n_features_in_} features, got {found.n_features}.")
+        return found
+
+    def _evaluation(self, eval_set: tuple[Any, Any] | None, training: Bags) -> tuple[Bags, Array] | None:
+        if eval_set is None:
+            if self.early_stopping in ("auc", "log_loss"):
+                raise InputError(f'early_stopping "{self.early_stopping}" needs eval_set=(bags, y).')
+            return None
+        bags = read_bags(eval_set[0], what="evaluation set")
+        if bags.n_features != training.n_features:
+            raise InputError(f"eval_set has {bags.n_features} features, expected {training.n_features}.")
+        T = read_bag_labels(eval_set[1], bags)
+        if self.early_stopping == "auc" and T.min() == T.max():
+            raise InputError('early_stopping "auc" needs evaluation bags of both labels.')
+        return bags, T
+
+    def _options(self, n_features: int) -> Options:
+        values = {f.name: getattr(self, f.name) for f in fields(Options)}
+        values["density"] = self._default_density if self.density is None else self.density
+        values["kernel"] = RBF() if self.kernel is None else self.kernel
+        if self.inducing_points is not None:
+            Z = as_real(self.inducing_points, "inducing_points")
+            if Z.ndim != 2 or Z.shape[1] != n_features or len(Z) == 0 or not np.isfinite(Z).all():
+                raise InputError(f"inducing_points have shape {Z.shape}, expected (points, {n_features}), all finite.")
+            values["inducing_points"] = Z
+        return Options(**values)
+
+
+class VGPMIL(PsiVGPMIL):
+    """PsiVGPMIL with the hyperbolic secant density: VGPMIL, which equals PG-VGPMIL.
+
+    Examples
+    --------
+    >>> from psimil import VGPMIL
+    >>> VGPMIL(n_inducing=50).n_inducing
+    50
+    """
+
+
+class GVGPMIL(PsiVGPMIL):
+    """PsiVGPMIL with the Gamma mixture: G-VGPMIL. Default alpha = 1 and beta = 1, the largest stable grid point.
+
+    Examples
+    --------
+    >>> from psimil import GVGPMIL, GammaMixture
+    >>> GVGPMIL(density=GammaMixture(alpha=1.0, beta=2.0)).density.beta
+    2.0
+    """
+
+    _default_density: ClassVar[Density] = GammaMixture(1.0, 1.0)
+
+
+_NOT_STORED = ("inducing_points", "random_state", "verbose", "warm_start", "feature_fingerprint")
+
+
+def _generator(random_state: Any) -> np.random.Generator:
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(int(random_state.randint(2**31)))
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"random_state must be an int, a Generator or None, got {random_state!r}.") from error
+
+
+def _log_row(row: dict[str, Any]) -> None:
+    _log.info("pass %d: bound %.6g after %.2f s", row["iteration"], row["elbo"], row["seconds"])

@@ -1,0 +1,1 @@
+"""FOUNDATIONS: errors, linear algebra and quadrature. Knows nothing of bags."""

@@ -1,0 +1,35 @@
+"""Every exception and warning that psimil raises on purpose."""
+
+from sklearn.exceptions import NotFittedError
+
+
+class PsimilError(Exception):
+    """Base of all errors raised on purpose."""
+
+
+class InputError(PsimilError, ValueError):
+    """The caller's data or parameters break a rule; the message names the culprit and the cure."""
+
+
+class MissingFile(InputError):
+    """A file the user named is not there."""
+
+
+class ModelFileError(InputError):
+    """A model file is damaged, foreign, or does not follow the schema."""
+
+
+class NotFitted(InputError, NotFittedError):
+    """A prediction was asked of a model that has not been fitted."""
+
+
+class NumericalFailure(PsimilError, ArithmeticError):
+    """A matrix could not be factorised, or a variance came out negative."""
+
+
+class OutputError(PsimilError, OSError):
+    """A result could not be written; what was there before is intact."""
+
+
+class DataWarning(UserWarning):
+    """The data can be used, but something about it deserves a look."""

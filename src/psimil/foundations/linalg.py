@@ -1,0 +1,113 @@
+"""The one room for matrix factorisations: nobody else factorises, inverts or adds jitter."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import lapack, solve_triangular
+
+from psimil.foundations.errors import NumericalFailure
+
+Array = NDArray[Any]
+
+JITTERS = (0.0, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4)
+SMALLEST_PIVOT = 1e-12  # a smaller one loses more than half of the digits of V = K_xz L^-T
+
+
+@dataclass(frozen=True)
+class Factor:
+    """Lower triangular L with L L' = K + jitter I."""
+
+    L: Array
+    jitter: float
+
+
+def cholesky(K: Array, *, scale: float | None = None) -> Factor:
+    """Lower Cholesky factor of K + eps I, eps growing tenfold from 0 and 1e-8 of the scale until it exists.
+
+    Parameters
+    ----------
+    K : (M, M) symmetric matrix.
+    scale : what jitter is relative to; the mean of the diagonal when None.
+
+    Examples
+    --------
+    >>> cholesky(np.array([[4.0, 2.0], [2.0, 2.0]])).L
+    array([[2., 0.],
+           [1., 1.]])
+    """
+    K = np.asarray(K, dtype=np.float64)
+    scale = float(np.mean(np.diag(K))) if scale is None else scale
+    if not np.isfinite(K).all():
+        raise NumericalFailure(f"kernel matrix ({len(K)} x {len(K)}) has non-finite entries")
+    for relative in JITTERS:
+        shifted = K + relative * scale * np.eye(len(K))
+        L, info = lapack.dpotrf(shifted, lower=1, clean=1)
+        if info == 0 and np.diag(L).min() ** 2 > SMALLEST_PIVOT * scale:
+            return Factor(np.ascontiguousarray(L), relative * scale)
+    raise NumericalFailure(
+        f"kernel matrix not positive definite with jitter up to {JITTERS[-1]:.1e} "
+        f"({len(K)} x {len(K)}, cond {np.linalg.cond(K):.0e}). Use fewer or more distinct inducing points."
+    )
+
+
+def solve_lower(L: Array, B: Array) -> Array:
+    """L^-1 B for lower triangular L.
+
+    Examples
+    --------
+    >>> solve_lower(np.array([[2.0, 0.0], [1.0, 1.0]]), np.array([2.0, 3.0]))
+    array([1., 2.])
+    """
+    return np.asarray(solve_triangular(L, B, lower=True, check_finite=False))
+
+
+def solve_upper(U: Array, B: Array) -> Array:
+    """U^-1 B for upper triangular U.
+
+    Examples
+    --------
+    >>> solve_upper(np.array([[2.0, 1.0], [0.0, 1.0]]), np.array([4.0, 2.0]))
+    array([1., 2.])
+    """
+    return np.asarray(solve_triangular(U, B, lower=False, check_finite=False))
+
+
+def inverse_upper(L: Array) -> Array:
+    """L^-T, the upper triangular inverse of a transposed lower factor, row-major.
+
+    Examples
+    --------
+    >>> inverse_upper(np.array([[2.0, 0.0], [1.0, 1.0]]))
+    array([[ 0.5, -0.5],
+           [ 0. ,  1. ]])
+    """
+    inverse, _ = lapack.dtrtri(L, lower=1)
+    return np.ascontiguousarray(np.tril(inverse).T)
+
+
+def symmetric(upper: Array) -> Array:
+    """Full symmetric matrix from its upper triangle.
+
+    Examples
+    --------
+    >>> symmetric(np.array([[1.0, 2.0], [0.0, 4.0]]))
+    array([[1., 2.],
+           [2., 4.]])
+    """
+    return np.asarray(np.triu(upper) + np.triu(upper, 1).T)
+
+
+def nonnegative(variance: Array, scale: Array | float, name: str) -> Array:
+    """The variance with rounding below zero removed; anything more negative is an error, never hidden.
+
+    Examples
+    --------
+    >>> nonnegative(np.array([1.0, -1e-18]), 1.0, "example")
+    array([1., 0.])
+    """
+    tolerance = 1e4 * np.finfo(variance.dtype).eps * np.asarray(scale)
+    if np.any(variance < -tolerance) or not np.isfinite(variance).all():
+        raise NumericalFailure(f"{name} variance is {float(np.min(variance)):.3g}, below zero by more than rounding")
+    return np.maximum(variance, 0.0)

@@ -1,0 +1,88 @@
+"""An ordered map over chunks on as many threads as BLAS is allowed, each with single-threaded BLAS.
+
+Two cores that work on different chunks, each in its own cache, beat two cores that share one chunk.
+Results come back in the order of the chunks, so sums do not depend on the number of threads.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cache
+from threading import local
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+def available_threads() -> int:
+    """Threads that BLAS may use now; limits set by joblib, Dask or the user are respected.
+
+    Examples
+    --------
+    >>> available_threads() >= 1
+    True
+    """
+    return max((library["num_threads"] for library in _controller().select(user_api="blas").info()), default=1)
+
+
+@contextmanager
+def single_threaded_blas() -> Iterator[None]:
+    """Within the block every BLAS call stays on the calling thread.
+
+    Examples
+    --------
+    >>> with single_threaded_blas():
+    ...     available_threads()
+    1
+    """
+    with _controller().limit(limits=1, user_api="blas"):
+        yield
+
+
+def ordered_map(function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+    """Results of ``function`` on each item, in order, computed on :func:`available_threads` threads.
+
+    Examples
+    --------
+    >>> list(ordered_map(abs, [-1, 2, -3]))
+    [1, 2, 3]
+    """
+    items, threads = list(items), available_threads()
+    with single_threaded_blas():
+        if threads == 1 or len(items) <= 1:
+            yield from map(function, items)
+        else:
+            with ThreadPoolExecutor(threads) as pool:
+                yield from pool.map(function, items)
+
+
+class Scratch(local):
+    """Arrays that each thread keeps from chunk to chunk: fresh memory costs more than the arithmetic on it.
+
+    Examples
+    --------
+    >>> scratch = Scratch()
+    >>> scratch.array("W", (2, 3), np.float64).shape
+    (2, 3)
+    """
+
+    def __init__(self) -> None:
+        self.kept: dict[str, NDArray[Any]] = {}
+
+    def array(self, name: str, shape: tuple[int, int], dtype: Any) -> NDArray[Any]:
+        """An uninitialised row-major array of this shape, valid until this thread asks for the name again."""
+        size = shape[0] * shape[1]
+        kept = self.kept.get(name)
+        if kept is None or kept.size < size or kept.dtype != dtype:
+            kept = self.kept[name] = np.empty(size, dtype=dtype)
+        return kept[:size].reshape(shape)

@@ -1,0 +1,47 @@
+"""Bag uncertainty with the correlation between instances kept: v is drawn once for a whole bag."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psimil.foundations.logistic import sigmoid, softplus
+from psimil.inference.calibration import Calibration
+from psimil.inference.posterior import Posterior
+from psimil.inference.sparse_gp import SparseGP
+
+Array = NDArray[Any]
+
+
+def joint_std(
+    gp: SparseGP,
+    posterior: Posterior,
+    X: Array,
+    offsets: Array,
+    *,
+    aggregate: str,
+    calibration: Calibration,
+    rng: np.random.Generator,
+    samples: int = 500,
+) -> Array:
+    """(B,) standard deviation of the bag probability under the joint q(f) of each bag, by sampling v.
+
+    Parameters
+    ----------
+    X : (N, D) instances in model coordinates, bag after bag.
+    offsets : (B + 1,).
+    """
+    v = posterior.m[:, None] + posterior.U @ rng.standard_normal((len(posterior.m), samples))
+    std = np.empty(len(offsets) - 1)
+    for b, (start, stop) in enumerate(pairwise(offsets)):
+        part = X[start:stop].astype(np.float64)
+        V = gp.features(part)
+        k = gp.residual_variance(part, V)
+        f = V @ v + np.sqrt(k)[:, None] * rng.standard_normal((len(part), samples))
+        f = calibration.scale * f + calibration.shift
+        prob = -np.expm1(-softplus(f).sum(axis=0)) if aggregate == "noisy_or" else sigmoid(f.max(axis=0))
+        std[b] = prob.std()
+    return std

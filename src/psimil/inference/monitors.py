@@ -1,0 +1,51 @@
+"""Monitors observe the records of a fit and answer whether to stop. They compute nothing on the data themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from psimil.inference.fitting import Record
+
+
+@dataclass
+class Convergence:
+    """Stop when the bound moved by less than ``tol`` of itself, kernel steps included."""
+
+    tol: float
+    previous: float | None = None
+    converged: bool = False
+
+    def __call__(self, record: Record) -> bool:
+        """Whether to stop after this record."""
+        bound = record.bound.total
+        if self.previous is not None and not record.kernel_moved:
+            self.converged = abs(bound - self.previous) <= self.tol * max(abs(bound), 1.0)
+        self.previous = bound
+        return self.converged
+
+
+@dataclass
+class EarlyStopping:
+    """Stop after ``patience`` records without a better score, and remember the best record.
+
+    Parameters
+    ----------
+    score : record -> number, higher is better.
+    """
+
+    score: Callable[[Record], float]
+    patience: int = 10
+    best: Record | None = None
+    scores: list[float] = field(default_factory=list)
+    waited: int = 0
+
+    def __call__(self, record: Record) -> bool:
+        """Whether to stop after this record."""
+        value = self.score(record)
+        if self.best is None or value > max(self.scores):
+            self.best, self.waited = record, 0
+        else:
+            self.waited += 1
+        self.scores.append(value)
+        return self.waited >= self.patience

@@ -1,0 +1,117 @@
+"""The choices of a fit, checked once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psimil.foundations.errors import InputError
+from psimil.model.densities import ClippedGammaMixture, Density, HyperbolicSecant
+from psimil.model.kernels import Kernel
+
+Array = NDArray[Any]
+
+CHOICES: dict[str, tuple[Any, ...]] = {
+    "inducing": ("kmeans_by_label", "kmeans", "greedy_variance"),
+    "label_posterior": ("exact", "mean_field", "max"),
+    "mean": ("constant", "zero"),
+    "residual": ("projected", "full", "unit"),
+    "hyperparameters": ("collapsed", "loo", "paper", "published", None),
+    "log_z": ("logistic", "jensen", "rff", "none"),
+    "aggregate": ("noisy_or", "max"),
+    "early_stopping": (None, "auc", "log_loss", "loo"),
+    "dtype": ("float64", "float32"),
+    "calibrate": ("auto", True, False),
+    "expectation": ("quadrature", "sample"),
+}
+
+
+@dataclass(frozen=True)
+class Options:
+    """Resolved choices; the field names are the parameters of the estimator."""
+
+    density: Density
+    kernel: Kernel
+    n_inducing: int = 200
+    inducing_points: Array | None = None
+    inducing: str = "kmeans_by_label"
+    H: float = np.inf
+    label_posterior: str = "exact"
+    mean: str = "constant"
+    residual: str = "projected"
+    hyperparameters: str | None = "collapsed"
+    log_z: str = "logistic"
+    aggregate: str = "noisy_or"
+    start: str | float = "labels"
+    max_iter: int = 100
+    tol: float = 1e-5
+    early_stopping: str | None = None
+    patience: int = 10
+    standardize: bool = True
+    chunk_size: int | None = None
+    dtype: str = "float64"
+    calibrate: str | bool = "auto"
+    threshold: float | None = None
+    false_positive_rate: float = 0.02
+    expectation: str = "quadrature"
+
+    def __post_init__(self) -> None:
+        """Refuse every value that breaks a rule, naming parameter, rule and value."""
+        for name, allowed in CHOICES.items():
+            value = getattr(self, name)
+            if not any(value is a or (type(value) is type(a) and value == a) for a in allowed):
+                listed = ", ".join(repr(a) for a in allowed)
+                raise InputError(f"{name} must be one of {listed}, got {value!r}.")
+        _at_least(1, n_inducing=self.n_inducing, patience=self.patience)
+        _at_least(0, max_iter=self.max_iter)
+        if self.chunk_size is not None:
+            _at_least(1, chunk_size=self.chunk_size)
+        if not _is_number(self.H) or not self.H > 0:
+            raise InputError(f"H must be > 0, got {self.H}.")
+        if not _is_number(self.tol) or not self.tol >= 0:
+            raise InputError(f"tol must be >= 0, got {self.tol}.")
+        if not _is_number(self.false_positive_rate) or not 0 < self.false_positive_rate < 1:
+            raise InputError(f"false_positive_rate must lie between 0 and 1, got {self.false_positive_rate}.")
+        if self.threshold is not None and (not _is_number(self.threshold) or not 0 < self.threshold < 1):
+            raise InputError(f"threshold must lie between 0 and 1, got {self.threshold}.")
+        if not isinstance(self.density, Density):
+            raise InputError(f"density must have log_prob and theta, got {self.density!r}.")
+        if not isinstance(self.kernel, Kernel):
+            raise InputError(f"kernel must be a psimil kernel, got {self.kernel!r}.")
+        if self.start != "labels" and not (_is_number(self.start) and 0 < float(self.start) <= 1):
+            raise InputError(f'start must be "labels" or a number in (0, 1], got {self.start!r}.')
+        self._check_combinations()
+
+    def _check_combinations(self) -> None:
+        if self.label_posterior == "max" and np.isinf(self.H):
+            raise InputError('label_posterior "max" needs a finite H, got inf.')
+        if isinstance(self.density, ClippedGammaMixture) and self.hyperparameters in ("collapsed", "loo"):
+            raise InputError(
+                'the clipped Gamma mixture has no bound; use hyperparameters "published", "paper" or None.'
+            )
+        if self.residual == "unit" and self.hyperparameters in ("collapsed", "loo"):
+            raise InputError('residual "unit" has no bound; use hyperparameters "published", "paper" or None.')
+
+    @property
+    def log_H(self) -> float:
+        """Log H, inf allowed."""
+        return float(np.log(self.H))
+
+    @property
+    def learns_on_logistic(self) -> bool:
+        """Whether the kernel is learned with the hyperbolic secant before the density takes over."""
+        learns = self.hyperparameters in ("collapsed", "loo") and self.log_z == "logistic"
+        return learns and not isinstance(self.density, HyperbolicSecant)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool) and value == value  # noqa: PLR0124
+
+
+def _at_least(least: int, **values: Any) -> None:
+    for name, value in values.items():
+        if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
+            raise InputError(f"{name} must be >= {least}, got {value}.")

@@ -1,0 +1,147 @@
+"""What the model says about bags and their instances: the one object behind tables, figures and reports."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from psimil.foundations.logistic import sigmoid
+from psimil.inference.moments import BagMoments, InstanceMoments, largest, noisy_or
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """Probabilities with uncertainty for B bags and their N instances.
+
+    ``prob``, ``std``, ``lower``, ``upper`` and ``log_odds`` are per bag (B,); the same names with ``instance_`` are
+    per instance (N,), bag after bag. ``lower`` and ``upper`` bound a central credible interval of mass ``level``.
+    ``joint_std`` is the bag's standard deviation with the correlation between its instances kept, when asked for.
+    """
+
+    ids: Array
+    offsets: Array
+    rows: Array | None
+    latent_mean: Array
+    latent_variance: Array
+    instances: InstanceMoments
+    bags: BagMoments
+    instance_lower: Array
+    instance_upper: Array
+    threshold: float
+    instance_threshold: float
+    level: float
+    joint_std: Array | None = None
+
+    @classmethod
+    def build(
+        cls,
+        bags: tuple[Array, Array, Array | None],
+        latent: tuple[Array, Array],
+        instances: InstanceMoments,
+        *,
+        aggregate: str,
+        thresholds: tuple[float, float] = (0.5, 0.5),
+        level: float = 0.95,
+        joint_std: Array | None = None,
+    ) -> Prediction:
+        """From ids, offsets and rows of the bags, latent moments, and instance moments."""
+        ids, offsets, rows = bags
+        z = float(ndtri(0.5 + 0.5 * level))
+        spread = z * np.sqrt(latent[1])
+        low, high = sigmoid(latent[0] - spread), sigmoid(latent[0] + spread)
+        found = noisy_or(instances, offsets, z) if aggregate == "noisy_or" else largest(instances, offsets, low, high)
+        return cls(ids, offsets, rows, *latent, instances, found, low, high, *thresholds, level, joint_std)
+
+    @property
+    def prob(self) -> Array:
+        """(B,) P(T = 1), Eq. (36)."""
+        return self.bags.prob
+
+    @property
+    def std(self) -> Array:
+        """(B,) standard deviation of the bag probability, Eq. (37)."""
+        return self.bags.std
+
+    @property
+    def lower(self) -> Array:
+        """(B,) lower end of the credible interval."""
+        return self.bags.lower
+
+    @property
+    def upper(self) -> Array:
+        """(B,) upper end of the credible interval."""
+        return self.bags.upper
+
+    @property
+    def log_odds(self) -> Array:
+        """(B,) log-odds of the bag, finite where the probability has rounded to 0 or 1."""
+        return self.bags.log_odds
+
+    @property
+    def label(self) -> Array:
+        """(B,) 0 or 1 at the model's bag threshold."""
+        return (self.prob >= self.threshold).astype(np.int64)
+
+    @property
+    def refer(self) -> Array:
+        """(B,) whether the credible interval crosses the threshold: a case for a human reader."""
+        return (self.lower < self.threshold) & (self.upper > self.threshold)
+
+    @property
+    def instance_prob(self) -> Array:
+        """(N,) P(y = 1), Eq. (32)."""
+        return self.instances.prob
+
+    @property
+    def instance_std(self) -> Array:
+        """(N,) standard deviation of sigma(f), Eq. (33)."""
+        return self.instances.std
+
+    @property
+    def instance_log_odds(self) -> Array:
+        """(N,) log-odds of the instance."""
+        return self.instances.log_odds
+
+    @property
+    def instance_label(self) -> Array:
+        """(N,) 0 or 1 at the model's instance threshold."""
+        return (self.instance_prob >= self.instance_threshold).astype(np.int64)
+
+    def split(self, values: Array) -> list[Array]:
+        """(N,) values per instance as one array per bag."""
+        return np.split(values, self.offsets[1:-1])
+
+    def to_frame(self, level: str = "bag") -> pd.DataFrame:
+        """A table with one row per bag, or per instance (``level="instance"``, in the caller's row order)."""
+        import pandas as pd
+
+        if level == "bag":
+            columns = {"bag": self.ids, "prob": self.prob, "std": self.std, "lower": self.lower, "upper": self.upper}
+            columns |= {"log_odds": self.log_odds, "label": self.label, "refer": self.refer}
+            if self.joint_std is not None:
+                columns["joint_std"] = self.joint_std
+            return pd.DataFrame(columns)
+        sizes = np.diff(self.offsets)
+        columns = {
+            "bag": np.repeat(self.ids, sizes),
+            "instance": np.concatenate([np.arange(n) for n in sizes]),
+            "prob": self.instance_prob,
+            "std": self.instance_std,
+            "lower": self.instance_lower,
+            "upper": self.instance_upper,
+            "log_odds": self.instance_log_odds,
+            "label": self.instance_label,
+            "latent_mean": self.latent_mean,
+            "latent_variance": self.latent_variance,
+        }
+        frame = pd.DataFrame(columns)
+        return frame if self.rows is None else frame.iloc[np.argsort(self.rows)].reset_index(drop=True)

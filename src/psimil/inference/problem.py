@@ -1,0 +1,72 @@
+"""The training problem in model coordinates: everything a pass reads, nothing it changes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psimil.model.densities import Density
+from psimil.model.label_posteriors import Labels
+
+Array = NDArray[Any]
+
+CHUNK_ROWS = 2000  # rows of V a core keeps in its cache; chosen by benchmarks/bench_pass.py
+
+
+class Chunk(NamedTuple):
+    """Whole bags first to last - 1, instances start to stop - 1."""
+
+    first: int
+    last: int
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Features, labels and the model's fixed choices.
+
+    Parameters
+    ----------
+    X : (N, D) features in model coordinates, bag after bag.
+    labels : bag labels, offsets, log H and known instance labels.
+    weights : (B,) weight of each bag; weight 2 equals the bag twice.
+    density : psi.
+    rule : name of the label posterior.
+    chunk_rows : instances per chunk, at least (bags stay whole).
+    cache : whether V may stay in memory between passes.
+    """
+
+    X: Array
+    labels: Labels
+    weights: Array
+    density: Density
+    rule: str = "exact"
+    chunk_rows: int = CHUNK_ROWS
+    cache: bool = True
+
+    @cached_property
+    def chunks(self) -> list[Chunk]:
+        """Fixed chunks of whole bags, the same however many threads work on them."""
+        offsets = self.labels.offsets
+        chunks, first = [], 0
+        while first < len(offsets) - 1:
+            target = offsets[first] + self.chunk_rows
+            last = max(int(np.searchsorted(offsets, target, side="right")) - 1, first + 1)
+            chunks.append(Chunk(first, last, int(offsets[first]), int(offsets[last])))
+            first = last
+        return chunks
+
+    @cached_property
+    def instance_weights(self) -> Array:
+        """(N,) weight of each instance: that of its bag."""
+        return self.labels.spread(self.weights)
+
+    @property
+    def weighted(self) -> bool:
+        """Whether any bag weight differs from 1."""
+        return bool((self.weights != 1).any())

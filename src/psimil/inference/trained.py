@@ -1,0 +1,105 @@
+"""A trained model: everything a prediction needs, and nothing of the training rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psimil.inference.calibration import IDENTITY, Calibration
+from psimil.inference.joint import joint_std
+from psimil.inference.latent import latent_moments
+from psimil.inference.moments import instance_moments, sampled_moments
+from psimil.inference.posterior import Posterior
+from psimil.inference.prediction import Prediction
+from psimil.inference.problem import CHUNK_ROWS
+from psimil.inference.sparse_gp import SparseGP
+from psimil.inference.thresholds import InstanceRecalibration
+from psimil.model.bags import Bags
+from psimil.model.scaling import Scaling
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class TrainedModel:
+    """Scaling, sparse GP, q(v), and what out-of-bag scores taught: calibration, thresholds, recalibration."""
+
+    scaling: Scaling
+    gp: SparseGP
+    posterior: Posterior
+    aggregate: str = "noisy_or"
+    calibration: Calibration = IDENTITY
+    threshold: float = 0.5
+    instance_threshold: float = 0.5
+    recalibration: InstanceRecalibration | None = None
+    dtype: str = "float64"
+    expectation: str = "quadrature"
+    seed: int = 0
+
+    def latent(self, X: Array, *, raw: bool = False, rows: int = CHUNK_ROWS) -> tuple[Array, Array]:
+        """Mean and variance (N,) of f at instances X (N, D) in input units; calibrated unless ``raw``."""
+        moments = latent_moments(self.gp, self.posterior, self.scaling.apply(X, self.dtype), rows)
+        return moments if raw else self.calibration.apply(*moments)
+
+    def predict(
+        self,
+        bags: Bags,
+        *,
+        raw: bool = False,
+        method: str | None = None,
+        n_samples: int = 1000,
+        level: float = 0.95,
+        joint: bool = False,
+    ) -> Prediction:
+        """Bag and instance probabilities with uncertainty.
+
+        Parameters
+        ----------
+        raw : leave out the calibration of the latent log-odds.
+        method : "quadrature", or "sample" as in the paper; the model's own choice when None.
+        level : mass of the credible intervals.
+        joint : also compute the bag's standard deviation with the correlation between its instances kept.
+        """
+        return self.assemble(
+            bags, self.latent(bags.X, raw=raw), raw=raw, method=method, n_samples=n_samples, level=level, joint=joint
+        )
+
+    def assemble(
+        self,
+        bags: Bags,
+        latent: tuple[Array, Array],
+        *,
+        raw: bool = False,
+        method: str | None = None,
+        n_samples: int = 1000,
+        level: float = 0.95,
+        joint: bool = False,
+    ) -> Prediction:
+        """The prediction that follows from latent moments (N,), (N,) of the bags' instances."""
+        rng = np.random.default_rng(self.seed)
+        sample = (method or self.expectation) == "sample"
+        instances = sampled_moments(*latent, rng, n_samples) if sample else instance_moments(*latent)
+        std = None
+        if joint:
+            std = joint_std(
+                self.gp,
+                self.posterior,
+                self.scaling.apply(bags.X, self.dtype),
+                bags.offsets,
+                aggregate=self.aggregate,
+                calibration=IDENTITY if raw else self.calibration,
+                rng=rng,
+                samples=n_samples,
+            )
+        return Prediction.build(
+            (bags.names, bags.offsets, bags.rows),
+            latent,
+            instances,
+            aggregate=self.aggregate,
+            thresholds=(self.threshold, self.instance_threshold),
+            level=level,
+            joint_std=std,
+        )

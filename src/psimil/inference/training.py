@@ -1,0 +1,240 @@
+"""From bags to a trained model: inducing points, kernel, passes, then what out-of-bag scores teach."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics import roc_auc_score
+
+from psimil.inference.calibration import IDENTITY, Calibration, LatentBags, calibration_helps, fit_calibration
+from psimil.inference.fitting import Record, Schedule, iterate, random_labels, start_from_labels
+from psimil.inference.kernel_search import search_kernel
+from psimil.inference.learning import CollapsedStep, KernelState, KernelStep, PaperStep
+from psimil.inference.loo import LeaveOneOut, log_predictive, loo_score, out_of_bag
+from psimil.inference.monitors import Convergence, EarlyStopping
+from psimil.inference.options import Options
+from psimil.inference.posterior import Posterior
+from psimil.inference.problem import CHUNK_ROWS, Problem
+from psimil.inference.sparse_gp import SparseGP
+from psimil.inference.thresholds import bag_threshold, fit_recalibration, instance_threshold
+from psimil.inference.trained import TrainedModel
+from psimil.model.bags import Bags
+from psimil.model.densities import HyperbolicSecant, warn_if_runaway
+from psimil.model.inducing import choose_inducing
+from psimil.model.label_posteriors import Labels
+from psimil.model.scaling import Scaling
+
+Array = NDArray[Any]
+Callback = Callable[[dict[str, Any]], Any]
+
+MEAN_SCALE = 3.0  # prior standard deviation of the constant mean, in log-odds
+CACHE_BYTES = 2**31  # V stays in memory between passes up to this size
+PAPER_SCHEDULE = Schedule(warmup=1, every=1, times=10**9)
+
+
+@dataclass(frozen=True)
+class Supervision:
+    """Labels (B,), weights (B,) and known instance labels (N,) or None of the training bags."""
+
+    T: Array
+    weights: Array
+    known: Array | None = None
+
+
+@dataclass(frozen=True)
+class Training:
+    """A trained model and how it came about."""
+
+    model: TrainedModel
+    history: list[dict[str, Any]]
+    loo: LeaveOneOut
+    pi: Array
+    converged: bool
+
+
+def train(
+    bags: Bags,
+    supervision: Supervision,
+    options: Options,
+    *,
+    rng: np.random.Generator,
+    evaluation: tuple[Bags, Array] | None = None,
+    callbacks: Sequence[Callback] = (),
+    previous: TrainedModel | None = None,
+) -> Training:
+    """Fit the model that ``options`` describe.
+
+    Parameters
+    ----------
+    evaluation : bags and labels that early stopping watches.
+    callbacks : called with the history row of each iteration; a true answer stops the fit.
+    previous : a model to start from (same features and number of inducing points).
+    """
+    warn_if_runaway(options.density)
+    scaling = previous.scaling if previous else _scaling(bags, options)
+    X = scaling.apply(bags.X, options.dtype)
+    labels = Labels(supervision.T, bags.offsets, options.log_H, supervision.known)
+    gp = previous.gp if previous else _sparse_gp(X, scaling, bags, supervision, options, rng)
+    streamed = options.chunk_size is not None or X.itemsize * len(X) * gp.size > CACHE_BYTES
+    problem = Problem(
+        X,
+        labels,
+        supervision.weights,
+        options.density,
+        options.label_posterior,
+        chunk_rows=options.chunk_size or CHUNK_ROWS,
+        cache=not streamed,
+    )
+    fit = _Fit(problem, options, callbacks, scaling, evaluation, seed=int(rng.integers(2**31)))
+    state = KernelState(gp, previous.posterior if previous else Posterior.prior(gp.size))
+    pi = None
+    if options.start != "labels" and previous is None:
+        pi = random_labels(problem, float(options.start), rng)
+        state = KernelState(gp, start_from_labels(gp, problem, pi))
+    record = fit.learn(state, pi)
+    return fit.finish(record, bags)
+
+
+@dataclass
+class _Fit:
+    """One call of train: the loop with its monitors, and the history it leaves."""
+
+    problem: Problem
+    options: Options
+    callbacks: Sequence[Callback]
+    scaling: Scaling
+    evaluation: tuple[Bags, Array] | None
+    seed: int
+    converged: bool = False
+
+    def __post_init__(self) -> None:
+        self.history: list[dict[str, Any]] = []
+        self.started = time.perf_counter()
+
+    def learn(self, state: KernelState, pi: Array | None) -> Record:
+        """Kernel first where it is learned on the logistic model, then the density's own passes."""
+        options, step = self.options, self._kernel_step()
+        if options.learns_on_logistic:
+            logistic = replace(self.problem, density=HyperbolicSecant())
+            record = self.run(logistic, state, step, pi, stage="kernel")
+            state, step = KernelState(record.gp, Posterior.prior(record.gp.size)), None
+        record = self.run(self.problem, state, step, pi, stage="fit")
+        if options.hyperparameters == "loo":
+            gp = search_kernel(record, self.problem, options.aggregate)
+            record = self.run(self.problem, KernelState(gp, Posterior.prior(gp.size)), None, pi, stage="loo")
+        return record
+
+    def run(
+        self, problem: Problem, state: KernelState, step: KernelStep | None, pi: Array | None, stage: str
+    ) -> Record:
+        """Passes until a monitor, a callback or max_iter stops them; the best record under early stopping."""
+        options = self.options
+        convergence, stopping = Convergence(options.tol), self._early_stopping()
+        schedule = PAPER_SCHEDULE if options.hyperparameters in ("paper", "published") else Schedule()
+        record: Record | None = None
+        for record in iterate(problem, state, step_kernel=step, schedule=schedule, pi=pi):
+            row = {"stage": stage, "iteration": record.step, **record.bound.as_dict()}
+            stop = convergence(record)
+            if stopping is not None:
+                stop = stopping(record) or (stop and options.early_stopping is None)
+                row[f"eval_{options.early_stopping}"] = stopping.scores[-1]
+            row["seconds"] = time.perf_counter() - self.started
+            self.history.append(row)
+            asked = [bool(callback(row)) for callback in self.callbacks]
+            if stop or any(asked) or record.step >= max(options.max_iter, 1):
+                break
+        self.converged = convergence.converged
+        chosen = stopping.best if stopping is not None and stopping.best is not None else record
+        assert chosen is not None  # iterate never ends by itself
+        return chosen
+
+    def _kernel_step(self) -> KernelStep | None:
+        options = self.options
+        if options.hyperparameters in ("collapsed", "loo"):
+            return CollapsedStep(log_z=options.log_z != "none")
+        if options.hyperparameters in ("paper", "published"):
+            published = options.hyperparameters == "published"
+            log_z = "none" if published or isinstance(options.density, HyperbolicSecant) else options.log_z
+            return PaperStep(
+                samples=100 if options.expectation == "sample" else None,
+                log_z="jensen" if log_z == "logistic" else log_z,
+                scaled=published,
+                seed=self.seed,
+            )
+        return None
+
+    def _early_stopping(self) -> EarlyStopping | None:
+        options = self.options
+        if options.early_stopping is None:
+            return None
+        if options.early_stopping == "loo":
+            return EarlyStopping(lambda r: loo_score(r, self.problem, options.aggregate), options.patience)
+        return EarlyStopping(self._evaluate, options.patience)
+
+    def _evaluate(self, record: Record) -> float:
+        assert self.evaluation is not None  # checked where eval_set is read
+        bags, T = self.evaluation
+        log_odds = self._model(record).predict(bags).log_odds
+        if self.options.early_stopping == "auc":
+            return float(roc_auc_score(T, log_odds))
+        return float(log_predictive(log_odds, T).mean())
+
+    def _model(self, record: Record) -> TrainedModel:
+        options = self.options
+        return TrainedModel(
+            self.scaling,
+            record.gp,
+            record.next_posterior,
+            options.aggregate,
+            dtype=options.dtype,
+            expectation=options.expectation,
+            seed=self.seed,
+        )
+
+    def finish(self, record: Record, bags: Bags) -> Training:
+        """Calibration, thresholds and recalibration from the out-of-bag scores of the last record."""
+        options, T = self.options, self.problem.labels.T
+        latent = out_of_bag(record, self.problem, options.aggregate)
+        model = replace(self._model(record), calibration=_calibration(latent, options))
+        seen = model.assemble(bags, model.calibration.apply(latent.mean, latent.variance))
+        negative = self.problem.labels.spread(T) == 0
+        model = replace(
+            model,
+            threshold=bag_threshold(seen.log_odds, T) if options.threshold is None else float(options.threshold),
+            instance_threshold=instance_threshold(seen.instance_log_odds, negative, options.false_positive_rate),
+            recalibration=fit_recalibration(seen.instance_log_odds, negative),
+        )
+        seen = replace(seen, threshold=model.threshold, instance_threshold=model.instance_threshold)
+        loo = LeaveOneOut(seen, log_predictive(seen.log_odds, T))
+        return Training(model, self.history, loo, record.local.pi, self.converged)
+
+
+def _calibration(latent: LatentBags, options: Options) -> Calibration:
+    two_classes = 0 < latent.T.sum() < len(latent.T)
+    if options.calibrate is False or not two_classes:
+        return IDENTITY
+    if options.calibrate == "auto" and not calibration_helps(latent):
+        return IDENTITY
+    return fit_calibration(latent)
+
+
+def _scaling(bags: Bags, options: Options) -> Scaling:
+    return Scaling.fit(bags.X) if options.standardize else Scaling.identity(bags.n_features)
+
+
+def _sparse_gp(
+    X: Array, scaling: Scaling, bags: Bags, supervision: Supervision, options: Options, rng: np.random.Generator
+) -> SparseGP:
+    kernel = options.kernel.resolve(bags.n_features)
+    if options.inducing_points is None:
+        positive = np.repeat(supervision.T, bags.sizes) == 1
+        Z = choose_inducing(X, positive, options.n_inducing, options.inducing, kernel, rng)
+    else:
+        Z = scaling.apply(options.inducing_points)
+    bias = MEAN_SCALE if options.mean == "constant" else 0.0
+    return SparseGP.build(kernel, Z, bias=bias, residual=options.residual)

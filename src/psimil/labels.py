@@ -1,0 +1,123 @@
+"""Reading of bag labels, instance labels and weights as users write them."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psimil.foundations.errors import DataWarning, InputError
+from psimil.model.bags import Bags
+
+Array = NDArray[Any]
+
+
+def read_bags(bags: Any, bag_ids: Any = None, what: str = "training set") -> Bags:
+    """Bags from anything a user may hold: Bags, a sequence of 2-D arrays, an object array, or rows with ``bag_ids``.
+
+    Examples
+    --------
+    >>> len(read_bags([[[1.0]], [[2.0], [3.0]]]))
+    2
+    """
+    if bag_ids is not None:
+        found = Bags.from_arrays(bags, bag_ids)
+    elif isinstance(bags, Bags):
+        found = bags
+    else:
+        if not hasattr(bags, "__len__") or isinstance(bags, (str, bytes, dict)):
+            raise InputError(f"bags must be a sequence of 2-D arrays or Bags, got {type(bags).__name__}.")
+        if hasattr(bags, "columns"):
+            raise InputError('a table needs its bag column: use Bags.from_frame(frame, bag="...").')
+        found = Bags.from_list(list(bags))
+    if len(found) == 0:
+        raise InputError(f"{what} is empty: 0 bags. Give at least 1 bag.")
+    return found
+
+
+def read_bag_labels(y: Any, bags: Bags) -> Array:
+    """(B,) labels 0 or 1; one per bag, or one per row of the table that was constant within each bag.
+
+    Examples
+    --------
+    >>> read_bag_labels([1, 0], read_bags([[[1.0]], [[2.0]]]))
+    array([1, 0])
+    """
+    values = np.asarray(y)
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values.ravel()
+    if values.ndim != 1:
+        raise InputError(f"labels have shape {values.shape}, expected one per bag.")
+    if bags.rows is not None and len(values) == len(bags.X):
+        by_row = values[bags.rows]
+        values = by_row[bags.offsets[:-1]]
+        mixed = by_row != np.repeat(values, bags.sizes)
+        if mixed.any():
+            raise InputError(f"bag {bags.names[bags.bag_index[np.argmax(mixed)]]} has rows with different labels.")
+    if len(values) != len(bags):
+        raise InputError(f"{len(bags)} bags but {len(values)} labels.")
+    for name, value in zip(bags.names, values, strict=True):
+        if not _is_binary(value):
+            raise InputError(f"label of bag {name} is {value}; labels must be 0 or 1.")
+    T = values.astype(np.int64)
+    if T.min() == T.max():
+        kind = "positive" if T[0] else "negative"
+        warnings.warn(f"all {len(T)} bags are {kind}; probabilities are not informative.", DataWarning, stacklevel=3)
+    return T
+
+
+def read_instance_labels(y: Any, bags: Bags, T: Array, H: float) -> Array | None:
+    """(N,) known instance labels with -1 for unknown, checked against the bag labels; None when nothing is known.
+
+    Parameters
+    ----------
+    y : (N,) in the caller's row order, or one sequence per bag.
+    """
+    if y is None:
+        return None
+    per_bag = len(y) == len(bags) and all(np.ndim(part) == 1 for part in y)
+    values = np.concatenate([np.asarray(part) for part in y]) if per_bag else np.asarray(y)
+    if values.ndim != 1 or len(values) != len(bags.X):
+        raise InputError(f"{len(bags.X)} instances but y_instances has shape {values.shape}.")
+    if bags.rows is not None and not per_bag:
+        values = values[bags.rows]
+    if not np.isin(values, (-1, 0, 1)).all():
+        wrong = values[~np.isin(values, (-1, 0, 1))][0]
+        raise InputError(f"an instance label is {wrong}; instance labels must be 0, 1, or -1 for unknown.")
+    known = values.astype(np.int64)
+    if (known < 0).all():
+        return None
+    if np.isinf(H):
+        starts = bags.offsets[:-1]
+        wrong = np.where(T == 0, np.maximum.reduceat(known, starts) == 1, np.maximum.reduceat(known, starts) == 0)
+        if wrong.any():
+            b = int(np.argmax(wrong))
+            kind = (
+                "negative but has a positive instance" if T[b] == 0 else "positive but all its instances are negative"
+            )
+            raise InputError(f"bag {bags.names[b]} is {kind}. Correct the labels or give a finite H.")
+    return known
+
+
+def read_weights(sample_weight: Any, bags: Bags) -> Array:
+    """(B,) bag weights, 1 when None.
+
+    Examples
+    --------
+    >>> read_weights(None, read_bags([[[1.0]]]))
+    array([1.])
+    """
+    if sample_weight is None:
+        return np.ones(len(bags))
+    weights = np.asarray(sample_weight, dtype=np.float64)
+    if weights.shape != (len(bags),):
+        raise InputError(f"{len(bags)} bags but sample_weight has shape {weights.shape}.")
+    if not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
+        raise InputError("sample_weight must be finite, >= 0, and not all zero.")
+    return weights
+
+
+def _is_binary(value: Any) -> bool:
+    return isinstance(value, (bool, int, float, np.bool_, np.number)) and value in (0, 1)

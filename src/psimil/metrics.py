@@ -1,0 +1,133 @@
+"""Scores of predicted probabilities, for bags and for instances whose label is known."""
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.metrics import accuracy_score, f1_score, log_loss, roc_auc_score
+
+from psimil.foundations.errors import InputError
+
+NAMES = ("accuracy", "f1", "auc", "log_loss", "brier", "ece")
+UNKNOWN = -1
+
+Vector = NDArray[np.float64]
+
+
+def bag_metrics(
+    y: ArrayLike, prob: ArrayLike, threshold: float = 0.5, log_odds: ArrayLike | None = None
+) -> dict[str, float]:
+    """Accuracy, F1, AUC, log-loss, Brier score and expected calibration error.
+
+    Parameters
+    ----------
+    y : (B,) labels, 0 or 1.
+    prob : (B,) probabilities of label 1.
+    threshold : a bag is called positive when its probability is at least this.
+    log_odds : (B,) log(p / (1 - p)). When given, AUC ranks by them and log-loss is computed from them, so that
+        probabilities which round to 0 or 1 lose nothing. Without them log-loss clips probabilities at 2.2e-16.
+
+    Returns
+    -------
+    scores : ``accuracy``, ``f1``, ``auc`` (nan when y has one class only), ``log_loss``, ``brier``, ``ece``.
+
+    Examples
+    --------
+    >>> scores = bag_metrics([0, 1, 1, 0], [0.1, 0.8, 0.4, 0.2])
+    >>> {name: round(value, 3) for name, value in scores.items()}
+    {'accuracy': 0.75, 'f1': 0.667, 'auc': 1.0, 'log_loss': 0.367, 'brier': 0.112, 'ece': 0.275}
+    """
+    t, p = _labels_and_probabilities(y, prob)
+    score = p if log_odds is None else _vector(log_odds, "log-odds", len(t))
+    called = p >= threshold
+    both = 0 < t.sum() < len(t)
+    return {
+        "accuracy": float(accuracy_score(t, called)),
+        "f1": float(f1_score(t, called, zero_division=0.0)),
+        "auc": float(roc_auc_score(t, score)) if both else float("nan"),
+        "log_loss": float(log_loss(t, p, labels=[0, 1])) if log_odds is None else _log_loss(t, score),
+        "brier": float(np.mean((p - t) ** 2)),
+        "ece": expected_calibration_error(t, p),
+    }
+
+
+def instance_metrics(
+    y_instances: ArrayLike, prob: ArrayLike, threshold: float = 0.5, log_odds: ArrayLike | None = None
+) -> dict[str, float]:
+    """The scores of :func:`bag_metrics` over the instances whose label is known.
+
+    Parameters
+    ----------
+    y_instances : (N,) labels, 0, 1 or -1 (unknown, left out).
+    prob : (N,) probabilities of label 1.
+    threshold : an instance is called positive when its probability is at least this.
+    log_odds : (N,) see :func:`bag_metrics`.
+
+    Returns
+    -------
+    scores : as :func:`bag_metrics`; all nan when no label is known.
+
+    Examples
+    --------
+    >>> instance_metrics([0, -1, 1], [0.1, 0.9, 0.8])["accuracy"]
+    1.0
+    """
+    t = np.asarray(y_instances)
+    p = _vector(prob, "probabilities", len(t))
+    known = t != UNKNOWN
+    if not known.any():
+        return dict.fromkeys(NAMES, float("nan"))
+    score = None if log_odds is None else _vector(log_odds, "log-odds", len(t))[known]
+    return bag_metrics(t[known], p[known], threshold, score)
+
+
+def expected_calibration_error(y: ArrayLike, prob: ArrayLike, bins: int = 10) -> float:
+    """Mean gap between predicted and observed frequency, sum_k (n_k / n) |mean(y) - mean(p)|, over equal-width bins.
+
+    Parameters
+    ----------
+    y : (B,) labels, 0 or 1.
+    prob : (B,) probabilities of label 1.
+    bins : number of bins; bin k holds the probabilities in [k, k + 1) / bins, the last one also 1.
+
+    Returns
+    -------
+    error : between 0 (calibrated) and 1.
+
+    Examples
+    --------
+    >>> round(expected_calibration_error([0, 0, 1, 1], [0.25, 0.25, 0.75, 1.0]), 4)
+    0.1875
+    """
+    if bins < 1:
+        raise InputError(f"bins must be >= 1, got {bins}.")
+    t, p = _labels_and_probabilities(y, prob)
+    k = np.minimum((p * bins).astype(np.int64), bins - 1)
+    gaps = np.bincount(k, weights=t - p, minlength=bins)  # n_k (mean(y) - mean(p))
+    return float(np.abs(gaps).sum() / len(t))
+
+
+def _log_loss(t: Vector, log_odds: Vector) -> float:
+    """Mean of log(1 + exp(-l)) for y = 1 and log(1 + exp(l)) for y = 0."""
+    return float(np.mean(np.logaddexp(0.0, (1 - 2 * t) * log_odds)))
+
+
+def _labels_and_probabilities(y: ArrayLike, prob: ArrayLike) -> tuple[Vector, Vector]:
+    labels = np.asarray(y)
+    if labels.ndim != 1 or len(labels) == 0:
+        raise InputError(f"labels have shape {labels.shape}, expected (n,) with n >= 1.")
+    wrong = np.flatnonzero(~np.isin(labels, (0, 1)))
+    if len(wrong):
+        raise InputError(f"label {wrong[0]} is {labels[wrong[0]]}; labels must be 0 or 1.")
+    p = _vector(prob, "probabilities", len(labels))
+    outside = np.flatnonzero((p < 0) | (p > 1))
+    if len(outside):
+        raise InputError(f"probability {outside[0]} is {p[outside[0]]:g}; probabilities must be between 0 and 1.")
+    return labels.astype(np.float64), p
+
+
+def _vector(values: ArrayLike, what: str, length: int) -> Vector:
+    vector = np.asarray(values, dtype=np.float64)
+    if vector.shape != (length,):
+        raise InputError(f"{length} labels but {what} of shape {vector.shape}.")
+    if np.isnan(vector).any():
+        raise InputError(f"{what} have {int(np.isnan(vector).sum())} missing values.")
+    return vector

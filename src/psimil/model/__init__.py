@@ -1,0 +1,1 @@
+"""MODEL: bags, densities, kernels, label posteriors and inducing points. Reads no file."""

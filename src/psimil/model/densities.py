@@ -1,0 +1,188 @@
+"""Gaussian scale mixtures: even densities psi with theta(c) = -psi'(c) / (c psi(c)), Eq. (28)."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psimil.foundations.errors import DataWarning, InputError
+
+Array = NDArray[Any]
+
+
+@runtime_checkable
+class Density(Protocol):
+    """What inference needs of psi: its logarithm and the mean of the mixing variable."""
+
+    def log_prob(self, x: Array) -> Array:
+        """Log psi(x), elementwise; a constant may be missing."""
+
+    def theta(self, c: Array) -> Array:
+        """E[omega] = -psi'(c) / (c psi(c)), elementwise for c >= 0."""
+
+
+@dataclass(frozen=True)
+class HyperbolicSecant:
+    """phi(x) = 1 / (2 pi cosh(x / 2)): the logistic model itself, VGPMIL = PG-VGPMIL.
+
+    Examples
+    --------
+    >>> HyperbolicSecant().theta(np.array([0.0, 2.0])).round(4)
+    array([0.25  , 0.1904])
+    """
+
+    def log_prob(self, x: Array) -> Array:
+        """Log phi(x)."""
+        a = np.abs(x)
+        return np.asarray(-np.log(np.pi) - 0.5 * a - np.log1p(np.exp(-a)))
+
+    def theta(self, c: Array) -> Array:
+        """tanh(c / 2) / (2 c), with its series below 1e-3."""
+        small = np.asarray(c) < 1e-3
+        x = np.where(small, 1.0, c)
+        return np.asarray(np.where(small, 0.25 - c**2 / 48 + c**4 / 480, np.tanh(0.5 * x) / (2.0 * x)))
+
+
+@dataclass(frozen=True)
+class GammaMixture:
+    """psi(x) proportional to (beta + x^2 / 2)^-alpha, Eq. (38): G-VGPMIL.
+
+    Latent values run away with the size of the data when beta > 2 alpha^2; a warning says so at fit.
+
+    Examples
+    --------
+    >>> GammaMixture(alpha=1.0, beta=2.0).theta(np.array([0.0, 2.0]))
+    array([0.5 , 0.25])
+    """
+
+    alpha: float = 1.0
+    beta: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Refuse parameters that give no density."""
+        for name in ("alpha", "beta"):
+            value = getattr(self, name)
+            if not value > 0 or not np.isfinite(value):
+                raise InputError(f"gamma density needs alpha > 0 and beta > 0, got {name}={value:g}.")
+
+    def log_prob(self, x: Array) -> Array:
+        """-alpha log(beta + x^2 / 2), unnormalised."""
+        return np.asarray(-self.alpha * np.log(self.beta + 0.5 * np.square(x)))
+
+    def theta(self, c: Array) -> Array:
+        """alpha / (beta + c^2 / 2)."""
+        return np.asarray(self.alpha / (self.beta + 0.5 * np.square(c)))
+
+
+@dataclass(frozen=True)
+class ClippedGammaMixture(GammaMixture):
+    """The Gamma mixture of the authors' code: x is clipped to [-clip, clip] inside psi but not in the 1 / x of theta.
+
+    Not a density that inference can bound; only for preset "published".
+
+    Examples
+    --------
+    >>> ClippedGammaMixture(1.0, 4.0).theta(np.array([10.0])).round(4)
+    array([0.0353])
+    """
+
+    clip: float = 3.0
+
+    def log_prob(self, x: Array) -> Array:
+        """-alpha log(beta + clipped x^2 / 2)."""
+        return super().log_prob(np.clip(x, -self.clip, self.clip))
+
+    def theta(self, c: Array) -> Array:
+        """Theta of the Gamma mixture at min(c, clip), times min(c, clip) / c."""
+        inside = np.minimum(c, self.clip)
+        return super().theta(inside) * (inside / np.maximum(c, np.finfo(float).tiny))
+
+
+@dataclass(frozen=True)
+class StudentT:
+    """psi(x) proportional to (1 + x^2 / (nu s^2))^(-(nu + 1) / 2), nu degrees of freedom, scale s.
+
+    Examples
+    --------
+    >>> StudentT(nu=3.0).theta(np.array([0.0, 1.0])).round(4)
+    array([1.3333, 1.    ])
+    """
+
+    nu: float = 4.0
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Refuse parameters that give no density."""
+        if not self.nu > 0 or not self.scale > 0:
+            raise InputError(f"Student density needs nu > 0 and scale > 0, got nu={self.nu:g}, scale={self.scale:g}.")
+
+    def log_prob(self, x: Array) -> Array:
+        """Unnormalised log density."""
+        return np.asarray(-0.5 * (self.nu + 1) * np.log1p(np.square(x / self.scale) / self.nu))
+
+    def theta(self, c: Array) -> Array:
+        """(nu + 1) / (nu s^2 + c^2)."""
+        return np.asarray((self.nu + 1) / (self.nu * self.scale**2 + np.square(c)))
+
+
+@dataclass(frozen=True)
+class SmoothLaplace:
+    """psi(x) proportional to exp(-rate sqrt(x^2 + width^2)): a Laplace density rounded at zero (hyperbolic law).
+
+    Examples
+    --------
+    >>> SmoothLaplace(rate=0.5, width=1.0).theta(np.array([0.0]))
+    array([0.5])
+    """
+
+    rate: float = 0.5
+    width: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Refuse parameters that give no density."""
+        if not self.rate > 0 or not self.width > 0:
+            raise InputError(
+                f"smooth Laplace density needs rate > 0 and width > 0, got {self.rate:g} and {self.width:g}."
+            )
+
+    def log_prob(self, x: Array) -> Array:
+        """-rate sqrt(x^2 + width^2)."""
+        return -self.rate * np.hypot(x, self.width)
+
+    def theta(self, c: Array) -> Array:
+        """Rate / sqrt(c^2 + width^2)."""
+        return self.rate / np.hypot(c, self.width)
+
+
+def runs_away(density: Density) -> bool:
+    """Whether latent values grow with the number of instances: sup c theta(c) < 1/2, for Gamma beta > 2 alpha^2.
+
+    The pull of a label is 1/2 and the push back c theta(c); where it never reaches 1/2 nothing holds f.
+
+    Examples
+    --------
+    >>> runs_away(GammaMixture(1.0, 1.0)), runs_away(GammaMixture(1.0, 4.0)), runs_away(HyperbolicSecant())
+    (False, True, False)
+    """
+    c = np.logspace(-3, 4, 2000)
+    return bool((c * density.theta(c)).max() < 0.5 - 1e-6)
+
+
+def warn_if_runaway(density: Density) -> None:
+    """Warn at fit when the density lets latent values grow without bound.
+
+    Examples
+    --------
+    >>> warn_if_runaway(GammaMixture(1.0, 1.0))
+    """
+    if runs_away(density):
+        name = f"alpha={density.alpha:g}, beta={density.beta:g}" if isinstance(density, GammaMixture) else repr(density)
+        warnings.warn(
+            f"latent values grow with data size for {name}; probabilities saturate, use log-odds.",
+            DataWarning,
+            stacklevel=3,
+        )

@@ -1,0 +1,73 @@
+"""What inference asks of a kernel."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psimil.foundations.errors import InputError
+
+if TYPE_CHECKING:
+    from psimil.model.kernels.algebra import Sum
+
+Array = NDArray[Any]
+
+
+class Kernel(ABC):
+    """A positive definite function of two points with positive parameters, learned as their logarithms."""
+
+    @abstractmethod
+    def gram(self, X: Array, Z: Array) -> Array:
+        """K_xz, (n, M) for X (n, D) and Z (M, D)."""
+
+    @abstractmethod
+    def diagonal(self, X: Array) -> Array:
+        """k(x_n, x_n), (n,)."""
+
+    @abstractmethod
+    def gram_adjoint(self, X: Array, Z: Array, A: Array, K: Array | None = None) -> Array:
+        """(P,) sum_nm A_nm dK_nm / d log parameter, for an adjoint A (n, M); K spares computing the gram again."""
+
+    @abstractmethod
+    def diagonal_adjoint(self, X: Array, w: Array) -> Array:
+        """(P,) sum_n w_n dk(x_n, x_n) / d log parameter."""
+
+    @property
+    @abstractmethod
+    def log_parameters(self) -> Array:
+        """(P,) logarithms of the parameters."""
+
+    @abstractmethod
+    def with_log_parameters(self, values: Array) -> Kernel:
+        """The same kernel with other parameters."""
+
+    @abstractmethod
+    def resolve(self, n_features: int) -> Kernel:
+        """The same kernel with every None filled in for D features, and its shape checked."""
+
+    @abstractmethod
+    def spectral_sample(self, rng: np.random.Generator, count: int, n_features: int) -> Array:
+        """(D, count) frequencies whose cosine features reproduce the kernel; only for stationary kernels."""
+
+    def __add__(self, other: Kernel) -> Sum:
+        """Sum of two kernels."""
+        from psimil.model.kernels.algebra import Sum
+
+        return Sum(self, other)
+
+
+def positive(value: Any, name: str) -> Array:
+    """The value as an array, refused unless finite and above zero.
+
+    Examples
+    --------
+    >>> positive(2.0, "variance")
+    array(2.)
+    """
+    array = np.asarray(value, dtype=np.float64)
+    if not (np.isfinite(array).all() and (array > 0).all()):
+        raise InputError(f"{name} must be > 0, got {value}.")
+    return array

@@ -1,0 +1,88 @@
+"""Kernels with a finite number of features: linear and constant."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psimil.foundations.errors import InputError
+from psimil.model.kernels.base import Kernel, positive
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class _Scaled(Kernel):
+    """variance times a function without parameters."""
+
+    variance: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Refuse a variance that is not positive."""
+        positive(self.variance, "variance")
+
+    def gram_adjoint(self, X: Array, Z: Array, A: Array, K: Array | None = None) -> Array:
+        """(1,): derivative by log variance."""
+        return np.array([np.vdot(A, self.gram(X, Z) if K is None else K)])
+
+    def diagonal_adjoint(self, X: Array, w: Array) -> Array:
+        """(1,): derivative by log variance."""
+        return np.array([w @ self.diagonal(X)])
+
+    @property
+    def log_parameters(self) -> Array:
+        """Log variance."""
+        return np.asarray(np.log(np.array([self.variance])))
+
+    def with_log_parameters(self, values: Array) -> Self:
+        """The same kernel with another variance."""
+        return replace(self, variance=float(np.exp(values[0])))
+
+    def resolve(self, n_features: int) -> Self:
+        """Nothing to fill in."""
+        return self
+
+    def spectral_sample(self, rng: np.random.Generator, count: int, n_features: int) -> Array:
+        """Refused: the kernel is not stationary."""
+        raise InputError(f'log_z="rff" needs a stationary kernel (RBF or Matern), got {type(self).__name__}.')
+
+
+@dataclass(frozen=True)
+class Linear(_Scaled):
+    """k(x, x') = variance x . x'.
+
+    Examples
+    --------
+    >>> Linear(2.0).gram(np.array([[1.0, 2.0]]), np.array([[3.0, 4.0]]))
+    array([[22.]])
+    """
+
+    def gram(self, X: Array, Z: Array) -> Array:
+        """K_xz, (n, M)."""
+        return np.asarray(X @ (self.variance * Z.T))
+
+    def diagonal(self, X: Array) -> Array:
+        """Variance |x|^2, (n,)."""
+        return np.asarray(self.variance * np.vecdot(X, X))
+
+
+@dataclass(frozen=True)
+class Constant(_Scaled):
+    """k(x, x') = variance: a random level shared by all instances.
+
+    Examples
+    --------
+    >>> Constant(3.0).diagonal(np.zeros((2, 1)))
+    array([3., 3.])
+    """
+
+    def gram(self, X: Array, Z: Array) -> Array:
+        """K_xz, (n, M)."""
+        return np.full((len(X), len(Z)), self.variance, dtype=X.dtype)
+
+    def diagonal(self, X: Array) -> Array:
+        """Variance, n times."""
+        return np.full(len(X), self.variance, dtype=X.dtype)

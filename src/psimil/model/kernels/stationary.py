@@ -1,0 +1,194 @@
+"""Kernels of the scaled distance: RBF and Matern."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psimil.foundations.errors import InputError
+from psimil.model.kernels.base import Kernel, positive
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Stationary(Kernel):
+    """k(x, x') = variance g(s), s = |(x - x') / lengthscale|^2, g(0) = 1.
+
+    Parameters
+    ----------
+    variance : v > 0.
+    lengthscale : one number, one per feature, or None for sqrt(D).
+    """
+
+    variance: float = 1.0
+    lengthscale: float | Sequence[float] | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse parameters that are not positive."""
+        positive(self.variance, "variance")
+        if self.lengthscale is not None:
+            positive(self.lengthscale, "lengthscale")
+
+    @abstractmethod
+    def profile(self, s: Array) -> Array:
+        """g(s), elementwise; may overwrite s."""
+
+    @abstractmethod
+    def slope(self, s: Array) -> Array:
+        """dg / ds, elementwise."""
+
+    def resolve(self, n_features: int) -> Self:
+        """Lengthscale None becomes sqrt(D)."""
+        if self.lengthscale is None:
+            return replace(self, lengthscale=float(np.sqrt(n_features)))
+        if np.ndim(self.lengthscale) > 0 and np.shape(self.lengthscale) != (n_features,):
+            raise InputError(
+                f"kernel has {np.size(self.lengthscale)} length scales but data has {n_features} features."
+            )
+        return self
+
+    @property
+    def _separate(self) -> bool:
+        return np.asarray(self.lengthscale).ndim > 0
+
+    def _scaled(self, X: Array) -> Array:
+        return X / np.asarray(self.lengthscale, dtype=X.dtype)
+
+    def _squared_distance(self, X: Array, Z: Array) -> Array:
+        x, z = self._scaled(X), self._scaled(Z)
+        s = x @ (-2.0 * z.T)
+        s += np.vecdot(x, x)[:, None]
+        s += np.vecdot(z, z)
+        return np.asarray(np.maximum(s, 0.0, out=s))
+
+    def gram(self, X: Array, Z: Array) -> Array:
+        """K_xz, (n, M)."""
+        K = self.profile(self._squared_distance(X, Z))
+        K *= K.dtype.type(self.variance)
+        return K
+
+    def diagonal(self, X: Array) -> Array:
+        """Variance, n times."""
+        return np.full(len(X), self.variance, dtype=X.dtype)
+
+    def gram_adjoint(self, X: Array, Z: Array, A: Array, K: Array | None = None) -> Array:
+        """(1 + L,): derivatives by log variance and by each log length scale."""
+        K = self.gram(X, Z) if K is None else K
+        B = A * self.gram_slope(X, Z, K)
+        x, z = self._scaled(X), self._scaled(Z)
+        # sum_nm B_nm (x_nd - z_md)^2, feature by feature
+        q = B.sum(axis=1) @ x**2 + B.sum(axis=0) @ z**2 - 2.0 * np.vecdot(x.T @ B, z.T)
+        by_scale = -2.0 * (q if self._separate else q.sum(keepdims=True))
+        return np.concatenate([[np.vdot(A, K)], by_scale])
+
+    def gram_slope(self, X: Array, Z: Array, K: Array) -> Array:
+        """dK / ds, (n, M)."""
+        return self.variance * self.slope(self._squared_distance(X, Z))
+
+    def diagonal_adjoint(self, X: Array, w: Array) -> Array:
+        """Only the variance moves the diagonal."""
+        return np.concatenate([[self.variance * w.sum()], np.zeros(len(self.log_parameters) - 1)])
+
+    @property
+    def log_parameters(self) -> Array:
+        """Log variance, then log length scales."""
+        return np.asarray(
+            np.log(np.concatenate([[self.variance], np.ravel(np.asarray(self.lengthscale, dtype=np.float64))]))
+        )
+
+    def with_log_parameters(self, values: Array) -> Self:
+        """The same kernel with exp(values)."""
+        v, lengthscale = np.exp(values[0]), np.exp(values[1:])
+        shape = tuple(map(float, lengthscale)) if self._separate else float(lengthscale[0])
+        return replace(self, variance=float(v), lengthscale=shape)
+
+
+@dataclass(frozen=True)
+class RBF(Stationary):
+    """k(x, x') = variance exp(-|x - x'|^2 / (2 lengthscale^2)). The paper's l is lengthscale squared.
+
+    Examples
+    --------
+    >>> RBF(variance=2.0, lengthscale=1.0).gram(np.zeros((1, 1)), np.array([[0.0], [1.0]])).round(4)
+    array([[2.    , 1.2131]])
+    """
+
+    def profile(self, s: Array) -> Array:
+        """exp(-s / 2)."""
+        s *= -0.5
+        return np.asarray(np.exp(s, out=s))
+
+    def slope(self, s: Array) -> Array:
+        """-exp(-s / 2) / 2."""
+        return np.asarray(-0.5 * np.exp(-0.5 * s))
+
+    def gram_slope(self, X: Array, Z: Array, K: Array) -> Array:
+        """dK / ds = -K / 2."""
+        return -0.5 * K
+
+    def spectral_sample(self, rng: np.random.Generator, count: int, n_features: int) -> Array:
+        """Gaussian frequencies."""
+        scale = np.broadcast_to(np.asarray(self.lengthscale, dtype=np.float64), n_features)
+        return rng.standard_normal((n_features, count)) / scale[:, None]
+
+
+@dataclass(frozen=True)
+class _Matern(Stationary):
+    _order: float = 1.5
+
+    def spectral_sample(self, rng: np.random.Generator, count: int, n_features: int) -> Array:
+        """Student-t frequencies with 2 nu degrees of freedom."""
+        scale = np.broadcast_to(np.asarray(self.lengthscale, dtype=np.float64), n_features)
+        chi2 = rng.chisquare(2 * self._order, size=count) / (2 * self._order)
+        return rng.standard_normal((n_features, count)) / np.sqrt(chi2) / scale[:, None]
+
+
+@dataclass(frozen=True)
+class Matern32(_Matern):
+    """k = variance (1 + r) exp(-r), r = sqrt(3) |x - x'| / lengthscale.
+
+    Examples
+    --------
+    >>> Matern32(lengthscale=1.0).gram(np.zeros((1, 1)), np.array([[1.0]])).round(4)
+    array([[0.4834]])
+    """
+
+    _order: float = 1.5
+
+    def profile(self, s: Array) -> Array:
+        """(1 + r) exp(-r)."""
+        r = np.sqrt(3.0 * s)
+        return np.asarray((1.0 + r) * np.exp(-r))
+
+    def slope(self, s: Array) -> Array:
+        """-3/2 exp(-r)."""
+        return np.asarray(-1.5 * np.exp(-np.sqrt(3.0 * s)))
+
+
+@dataclass(frozen=True)
+class Matern52(_Matern):
+    """k = variance (1 + r + r^2 / 3) exp(-r), r = sqrt(5) |x - x'| / lengthscale.
+
+    Examples
+    --------
+    >>> Matern52(lengthscale=1.0).gram(np.zeros((1, 1)), np.array([[1.0]])).round(4)
+    array([[0.524]])
+    """
+
+    _order: float = 2.5
+
+    def profile(self, s: Array) -> Array:
+        """(1 + r + r^2 / 3) exp(-r)."""
+        r = np.sqrt(5.0 * s)
+        return np.asarray((1.0 + r + r**2 / 3.0) * np.exp(-r))
+
+    def slope(self, s: Array) -> Array:
+        """-5/6 (1 + r) exp(-r)."""
+        r = np.sqrt(5.0 * s)
+        return np.asarray(-5.0 / 6.0 * (1.0 + r) * np.exp(-r))

@@ -1,0 +1,57 @@
+"""Named settings: the paper's text and the authors' published code (docs/reproduction.md, docs/derivations.md)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from psimil.foundations.errors import InputError
+from psimil.model.densities import ClippedGammaMixture, GammaMixture
+from psimil.model.kernels import RBF
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "paper": {
+        "label_posterior": "mean_field",
+        "H": 100.0,
+        "mean": "zero",
+        "start": 1.0,
+        "residual": "full",
+        "hyperparameters": "paper",
+        "log_z": "rff",
+        "aggregate": "noisy_or",
+        "calibrate": False,
+        "threshold": 0.5,
+        "expectation": "sample",
+        "kernel": RBF(variance=0.5),
+    },
+    "published": {
+        "label_posterior": "max",
+        "H": 1e12,
+        "mean": "zero",
+        "start": 0.1,
+        "residual": "unit",
+        "hyperparameters": "published",
+        "log_z": "none",
+        "aggregate": "max",
+        "calibrate": False,
+        "threshold": 0.5,
+        "expectation": "sample",
+        "kernel": RBF(variance=0.5),
+    },
+}
+
+
+def preset_parameters(name: str, overrides: dict[str, Any]) -> dict[str, Any]:
+    """Constructor parameters of a preset with the caller's own on top.
+
+    Examples
+    --------
+    >>> preset_parameters("paper", {})["H"]
+    100.0
+    """
+    if name not in PRESETS:
+        raise InputError(f'preset must be "paper" or "published", got {name!r}.')
+    parameters = {**PRESETS[name], **overrides}
+    density = parameters.get("density")
+    if name == "published" and type(density) is GammaMixture:
+        parameters["density"] = ClippedGammaMixture(density.alpha, density.beta)
+    return parameters

@@ -1,0 +1,212 @@
+"""The schema of a model file: which tensors and facts it holds, and what each must satisfy."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, fields, is_dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psimil.foundations.errors import InputError, ModelFileError
+from psimil.inference.calibration import Calibration
+from psimil.inference.posterior import Posterior
+from psimil.inference.sparse_gp import SparseGP
+from psimil.inference.thresholds import InstanceRecalibration
+from psimil.inference.trained import TrainedModel
+from psimil.model.densities import ClippedGammaMixture, GammaMixture, HyperbolicSecant, SmoothLaplace, StudentT
+from psimil.model.kernels import RBF, Constant, Kernel, Linear, Matern32, Matern52, Sum
+from psimil.model.scaling import Scaling
+
+Array = NDArray[Any]
+
+KERNELS = {c.__name__: c for c in (RBF, Matern32, Matern52, Linear, Constant)}
+DENSITIES = {c.__name__: c for c in (HyperbolicSecant, GammaMixture, ClippedGammaMixture, StudentT, SmoothLaplace)}
+FACTS = {
+    "kernel", "jitter", "bias", "residual", "aggregate", "calibration", "threshold", "instance_threshold",
+    "dtype", "expectation", "seed",
+}  # fmt: skip
+
+
+def model_tensors(model: TrainedModel) -> tuple[dict[str, Array], dict[str, Any]]:
+    """The tensors and the JSON facts of a trained model."""
+    gp, q = model.gp, model.posterior
+    tensors = {
+        "inducing_points": gp.Z,
+        "kernel_factor": gp.L,
+        "posterior_mean": q.m,
+        "precision_factor": q.R,
+        "feature_location": model.scaling.location,
+        "feature_scale": model.scaling.scale,
+    }
+    if model.recalibration is not None:
+        tensors["recalibration_log_odds"] = model.recalibration.log_odds
+        tensors["recalibration_prob"] = model.recalibration.prob
+    facts = {
+        "kernel": kernel_json(gp.kernel),
+        "jitter": gp.jitter,
+        "bias": gp.bias,
+        "residual": gp.residual,
+        "aggregate": model.aggregate,
+        "calibration": asdict(model.calibration),
+        "threshold": model.threshold,
+        "instance_threshold": model.instance_threshold,
+        "dtype": model.dtype,
+        "expectation": model.expectation,
+        "seed": model.seed,
+    }
+    return {name: np.ascontiguousarray(t, dtype=np.float64) for name, t in tensors.items()}, facts
+
+
+def check_tensors(tensors: dict[str, Array], facts: Any) -> None:
+    """Refuse missing or unknown keys, wrong dtypes or shapes, and values no model can have."""
+    if not isinstance(facts, dict) or set(facts) != FACTS:
+        raise ModelFileError("model file: the model's facts are incomplete or unknown.")
+    if "inducing_points" not in tensors or tensors["inducing_points"].ndim != 2:
+        raise ModelFileError('model file: tensor "inducing_points" is missing or not a matrix.')
+    M, D = tensors["inducing_points"].shape
+    P = M + (1 if facts["bias"] else 0)
+    shapes: dict[str, tuple[int, ...]] = {
+        "inducing_points": (M, D), "kernel_factor": (M, M), "posterior_mean": (P,), "precision_factor": (P, P),
+        "feature_location": (D,), "feature_scale": (D,),
+    }  # fmt: skip
+    if "recalibration_prob" in tensors:
+        shapes |= {name: (tensors["recalibration_prob"].size,) for name in tensors if name.startswith("recalibration_")}
+    for name in sorted(set(shapes) ^ set(tensors)):
+        raise ModelFileError(f'model file: tensor "{name}" is {"missing" if name in shapes else "unknown"}.')
+    for name, shape in shapes.items():
+        tensor = tensors[name]
+        if tensor.dtype != np.float64:
+            raise ModelFileError(f'model file: tensor "{name}" is {tensor.dtype}, expected float64.')
+        if tensor.shape != shape:
+            raise ModelFileError(f'model file: tensor "{name}" is {tensor.shape}, expected {shape}.')
+        if not np.isfinite(tensor).all():
+            raise ModelFileError(f'model file: tensor "{name}" has non-finite values.')
+    for name in ("kernel_factor", "precision_factor"):
+        if (np.diag(tensors[name]) <= 0).any() or np.triu(tensors[name], 1).any():
+            raise ModelFileError(f'model file: tensor "{name}" is not the factor of a positive definite matrix.')
+    if (tensors["feature_scale"] <= 0).any():
+        raise ModelFileError('model file: tensor "feature_scale" must be > 0.')
+
+
+def model_from(tensors: dict[str, Array], facts: dict[str, Any]) -> TrainedModel:
+    """The trained model of checked tensors and facts."""
+    try:
+        for name in ("jitter", "bias", "threshold", "instance_threshold"):
+            if not isinstance(facts[name], (int, float)) or not math.isfinite(facts[name]) or facts[name] < 0:
+                raise InputError(f"{name} must be a number >= 0, got {facts[name]}.")
+        for name, allowed in _CHOICES.items():
+            if facts[name] not in allowed:
+                raise InputError(f"{name} is {facts[name]!r}.")
+        calibration = Calibration(**facts["calibration"])
+        if not (calibration.scale > 0 and calibration.spread > 0 and math.isfinite(calibration.shift)):
+            raise InputError("the calibration is not increasing.")
+        kernel = kernel_from(facts["kernel"])
+        gp = SparseGP(
+            kernel.resolve(tensors["inducing_points"].shape[1]),
+            tensors["inducing_points"],
+            tensors["kernel_factor"],
+            facts["jitter"],
+            facts["bias"],
+            facts["residual"],
+        )
+        recalibration = None
+        if "recalibration_prob" in tensors:
+            recalibration = InstanceRecalibration(tensors["recalibration_log_odds"], tensors["recalibration_prob"])
+        return TrainedModel(
+            Scaling(tensors["feature_location"], tensors["feature_scale"]),
+            gp,
+            Posterior(tensors["posterior_mean"], tensors["precision_factor"]),
+            facts["aggregate"],
+            calibration,
+            facts["threshold"],
+            facts["instance_threshold"],
+            recalibration,
+            facts["dtype"],
+            facts["expectation"],
+            int(facts["seed"]),
+        )
+    except (InputError, TypeError, KeyError, ValueError, AttributeError, RecursionError) as error:
+        raise ModelFileError(f"model file: {error}") from None
+
+
+_CHOICES = {
+    "residual": ("projected", "full", "unit"),
+    "aggregate": ("noisy_or", "max"),
+    "dtype": ("float64", "float32"),
+    "expectation": ("quadrature", "sample"),
+}
+
+
+def kernel_json(kernel: Kernel) -> dict[str, Any]:
+    """A kernel as JSON.
+
+    Examples
+    --------
+    >>> kernel_json(RBF(2.0, 1.0))
+    {'kind': 'RBF', 'variance': 2.0, 'lengthscale': 1.0}
+    """
+    if isinstance(kernel, Sum):
+        return {"kind": "Sum", "left": kernel_json(kernel.left), "right": kernel_json(kernel.right)}
+    if type(kernel).__name__ not in KERNELS:
+        raise InputError(f"a model with kernel {type(kernel).__name__} cannot be saved.")
+    values = {f.name: getattr(kernel, f.name) for f in fields(kernel) if not f.name.startswith("_")}  # type: ignore[arg-type]
+    return {"kind": type(kernel).__name__} | {
+        k: list(map(float, v)) if np.ndim(v) else (None if v is None else float(v)) for k, v in values.items()
+    }
+
+
+def kernel_from(facts: Any) -> Kernel:
+    """The kernel of its JSON; its own constructor checks the values.
+
+    Examples
+    --------
+    >>> kernel_from({"kind": "Linear", "variance": 3.0})
+    Linear(variance=3.0)
+    """
+    values = dict(facts)
+    kind = values.pop("kind")
+    if kind == "Sum":
+        return Sum(kernel_from(values["left"]), kernel_from(values["right"]))
+    if kind not in KERNELS:
+        raise InputError(f"unknown kernel {kind!r}.")
+    if isinstance(values.get("lengthscale"), list):
+        values["lengthscale"] = tuple(values["lengthscale"])
+    return KERNELS[kind](**values)
+
+
+def parameters_json(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Constructor parameters as JSON; a density of the user's own is kept by name only."""
+    encoded: dict[str, Any] = {}
+    for name, value in parameters.items():
+        if isinstance(value, Kernel):
+            encoded[name] = kernel_json(value)
+        elif type(value).__name__ in DENSITIES and is_dataclass(value):
+            encoded[name] = {"kind": type(value).__name__, **{f.name: getattr(value, f.name) for f in fields(value)}}
+        elif isinstance(value, float) and math.isinf(value):
+            encoded[name] = "inf"
+        elif isinstance(value, np.generic):
+            encoded[name] = value.item()
+        elif value is None or isinstance(value, (bool, int, float, str)):
+            encoded[name] = value
+        else:
+            encoded[name] = {"kind": "custom", "name": str(getattr(value, "name", type(value).__name__))}
+    return encoded
+
+
+def parameters_from(parameters: Any) -> dict[str, Any]:
+    """Constructor parameters from JSON; a density of the user's own comes back as the default."""
+    if not isinstance(parameters, dict):
+        raise ModelFileError("model file: parameters are not a table.")
+    decoded: dict[str, Any] = {}
+    for name, value in parameters.items():
+        if isinstance(value, dict):
+            kind = value.get("kind")
+            if kind in DENSITIES:
+                decoded[name] = DENSITIES[kind](**{k: v for k, v in value.items() if k != "kind"})
+            elif kind != "custom":
+                decoded[name] = kernel_from(value)
+        else:
+            decoded[name] = np.inf if value == "inf" else value
+    return decoded

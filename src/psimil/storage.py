@@ -1,0 +1,126 @@
+"""Model files: safetensors with JSON metadata, written atomically and checked strictly. No code runs on load."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load as load_tensors
+from safetensors.numpy import save as save_tensors
+
+from psimil.atomic import atomic_write
+from psimil.foundations.errors import MissingFile, ModelFileError
+from psimil.inference.trained import TrainedModel
+from psimil.schema import check_tensors, model_from, model_tensors, parameters_from, parameters_json
+from psimil.version import VERSION
+
+Array = NDArray[Any]
+
+FORMAT = 1
+MAX_BYTES = 2**30
+_ZIP, _PICKLE = b"PK\x03\x04", b"\x80"
+
+
+@dataclass(frozen=True)
+class ModelFile:
+    """What a model file holds.
+
+    Parameters
+    ----------
+    parameters : constructor parameters of the estimator.
+    feature_fingerprint : names what made the features, or None.
+    training_counts : numbers of bags, positive bags and instances it was trained on.
+    library_version : version of psimil that wrote the file; "" before it is written.
+    """
+
+    model: TrainedModel
+    parameters: dict[str, Any]
+    feature_fingerprint: str | None
+    training_counts: dict[str, int]
+    library_version: str = ""
+
+
+def save_model(path: str | os.PathLike[str], file: ModelFile) -> None:
+    """Write a model file; what was at ``path`` before stays intact until the new file is complete."""
+    tensors, facts = model_tensors(file.model)
+    header = {
+        "format": FORMAT,
+        "library": VERSION,
+        "parameters": parameters_json(file.parameters),
+        "model": facts,
+        "feature_fingerprint": file.feature_fingerprint,
+        "training_counts": file.training_counts,
+    }
+    text = json.dumps(header, sort_keys=True, allow_nan=False)
+    data = save_tensors(tensors, metadata={"psimil": text, "sha256": _digest(tensors, text)})
+    atomic_write(Path(path), lambda stream: _write(stream, data))
+
+
+def load_model(path: str | os.PathLike[str]) -> ModelFile:
+    """Read a model file; anything that does not follow the schema is refused."""
+    data = _read(Path(path))
+    try:
+        tensors = load_tensors(data)
+        size = int.from_bytes(data[:8], "little")
+        metadata = json.loads(data[8 : 8 + size]).get("__metadata__", {})
+        text = metadata["psimil"]
+        header = json.loads(text)
+    except (SafetensorError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ModelFileError(f"model file is not valid: {_first_line(error)}.") from None
+    if not isinstance(header, dict) or not isinstance(header.get("format"), int):
+        raise ModelFileError("model file is not valid: no format version.")
+    if header["format"] > FORMAT:
+        raise ModelFileError(f"model file: made by version {header['format']}, this is version {FORMAT}.")
+    if metadata.get("sha256") != _digest(tensors, text):
+        raise ModelFileError("model file: checksum differs: file is damaged or was changed.")
+    expected = {"format", "library", "parameters", "model", "feature_fingerprint", "training_counts"}
+    if set(header) != expected:
+        raise ModelFileError(f"model file: header keys differ: {', '.join(sorted(set(header) ^ expected))}.")
+    check_tensors(tensors, header["model"])
+    return ModelFile(
+        model_from(tensors, header["model"]),
+        parameters_from(header["parameters"]),
+        header["feature_fingerprint"],
+        header["training_counts"],
+        header["library"],
+    )
+
+
+def _read(path: Path) -> bytes:
+    if not path.exists():
+        raise MissingFile(f"model file {path.name} does not exist. Check the path.")
+    if not path.is_file():
+        raise ModelFileError(f"model file {path.name} is not a file.")
+    if path.stat().st_size > MAX_BYTES:
+        raise ModelFileError(f"model file {path.name} is above the limit of {MAX_BYTES} bytes.")
+    data = path.read_bytes()
+    if data[:4] == _ZIP or (data[:1] == _PICKLE and data[1:2] in b"\x02\x03\x04\x05"):
+        raise ModelFileError(
+            "model file is a Python pickle; such files can run code and are not loaded. "
+            "Convert with the program that made it, then save with PsiVGPMIL.save."
+        )
+    return data
+
+
+def _write(stream: BinaryIO, data: bytes) -> None:
+    stream.write(data)
+
+
+def _digest(tensors: dict[str, Array], text: str) -> str:
+    digest = hashlib.sha256(text.encode())
+    for name in sorted(tensors):
+        tensor = np.ascontiguousarray(tensors[name])
+        digest.update(f"{name}:{tensor.dtype.str}:{tensor.shape}:".encode())
+        digest.update(tensor.tobytes())
+    return digest.hexdigest()
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0][:200]

@@ -1,0 +1,115 @@
+"""Bags as tables: one row per instance with a bag column, from CSV, parquet or npz; results back to CSV."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from psimil.archives import read_archive, table_from_archive
+from psimil.atomic import atomic_write
+from psimil.bagtable import BagTable
+from psimil.foundations.errors import InputError, MissingFile
+from psimil.frames import read_csv, read_parquet, table_from_frame
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["BagTable", "read_bags", "write_table"]
+
+FORMULA_STARTS = ("=", "+", "-", "@", "\t")
+
+
+def read_bags(
+    path: str | Path,
+    *,
+    bag: str = "bag",
+    label: str | None = None,
+    instance_label: str | None = None,
+    features: Sequence[str] | None = None,
+) -> BagTable:
+    r"""Bags from a file with one row per instance.
+
+    Parameters
+    ----------
+    path : ``.csv``, ``.csv.gz``, ``.parquet`` or ``.npz``. An npz archive holds ``X`` (N, D) with ``bag_ids`` (N,), or
+        with ``offsets`` (B+1,) and optionally ``ids`` (B,); optionally ``y`` (per row, or per bag in the order of the
+        sorted ids), ``y_instances`` (N,) and ``feature_names`` (D,).
+    bag : column of the bag ids.
+    label : column of the bag labels, repeated on every row of the bag; None takes "label" if there is one.
+    instance_label : column of the instance labels, -1 or empty for unknown; None takes "instance_label" if there is
+        one.
+    features : feature columns; None takes every other numeric column.
+
+    Returns
+    -------
+    table : BagTable.
+
+    Raises
+    ------
+    MissingFile
+        When there is no such file.
+    InputError
+        When the file or a value in it breaks a rule.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     path = Path(directory) / "bags.csv"
+    ...     _ = path.write_text("bag,label,size,mass\nb,1,0.5,2\na,0,0.1,3\nb,1,0.7,1\n")
+    ...     table = read_bags(path)
+    >>> table.bags.ids.tolist(), table.y.tolist(), table.feature_names
+    (['a', 'b'], [0, 1], ('size', 'mass'))
+    """
+    path = Path(path)
+    if path.is_dir():
+        raise InputError(f"{path.name} is a directory. Name a file.")
+    if not path.exists():
+        raise MissingFile(f"{path.name} was not found. Check the path.")
+    if path.name.endswith(".npz"):
+        return table_from_archive(read_archive(path), path.name, features)
+    if path.name.endswith((".csv", ".csv.gz")):
+        frame = read_csv(path, text=bag)
+    elif path.name.endswith((".parquet", ".pq")):
+        frame = read_parquet(path)
+    else:
+        raise InputError(f"{path.name}: unknown kind of table. Give a .csv, .csv.gz, .parquet or .npz file.")
+    return table_from_frame(frame, path.name, bag, label, instance_label, features)
+
+
+def write_table(frame: pd.DataFrame, path: str | Path) -> None:
+    r"""Write a table as CSV, atomically, so that a spreadsheet never takes a text cell for a formula.
+
+    Text cells and column names that begin with ``=``, ``+``, ``-``, ``@`` or TAB get an apostrophe in front;
+    numbers are written as they are.
+
+    Parameters
+    ----------
+    frame : table to write, without its index.
+    path : CSV file to create or replace.
+
+    Raises
+    ------
+    OutputError
+        When the file cannot be written; an old file is kept.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import pandas as pd
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     path = Path(directory) / "bags.csv"
+    ...     write_table(pd.DataFrame({"bag": ["=1+1", "b"], "log_odds": [-0.5, 2.0]}), path)
+    ...     path.read_text()
+    "bag,log_odds\n'=1+1,-0.5\nb,2.0\n"
+    """
+    safe = frame.rename(columns=_guarded)
+    for position, dtype in enumerate(frame.dtypes):
+        if dtype.kind not in "biufcmM":
+            safe.isetitem(position, [_guarded(cell) for cell in frame.iloc[:, position]])
+    atomic_write(path, lambda stream: safe.to_csv(stream, index=False, lineterminator="\n", encoding="utf-8"))
+
+
+def _guarded(cell: Any) -> Any:
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA_STARTS) else cell

@@ -1,0 +1,373 @@
+import csv
+import gzip
+import io
+import os
+import pickle
+import sys
+import warnings
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from psimil import archives
+from psimil.foundations.errors import DataWarning, InputError, MissingFile, OutputError
+from psimil.frames import table_from_frame
+from psimil.tables import BagTable, read_bags, write_table
+
+CSV = """bag,label,f1,f2,instance_label
+b,1,0.5,2,0
+a,0,0.1,3,
+b,1,0.7,1,1
+c,0,-4e-3,0,-1
+"""
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(content, name="bags.csv"):
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    return write
+
+
+@pytest.fixture
+def savez(tmp_path):
+    def savez(**arrays):
+        path = tmp_path / "bags.npz"
+        np.savez(path, **arrays)
+        return path
+
+    return savez
+
+
+def check_csv_table(table):
+    assert isinstance(table, BagTable)
+    assert table.bags.ids.tolist() == ["a", "b", "c"]
+    assert table.bags.X.tolist() == [[0.1, 3], [0.5, 2], [0.7, 1], [-4e-3, 0]]
+    assert table.bags.sizes.tolist() == [1, 2, 1]
+    assert table.y.tolist() == [0, 1, 0]
+    assert table.y_instances.tolist() == [-1, 0, 1, -1]
+    assert table.feature_names == ("f1", "f2")
+    assert table.bags.in_input_order(table.y_instances).tolist() == [0, -1, 1, -1]
+
+
+# Reading
+
+
+def test_csv(write):
+    check_csv_table(read_bags(write(CSV)))
+    check_csv_table(read_bags(str(write(gzip.compress(CSV.encode()), "bags.csv.gz"))))
+    check_csv_table(read_bags(write("\ufeff" + CSV.replace("\n", "\r\n"), "windows.csv")))
+
+
+@pytest.mark.parametrize("name", ["bags.parquet", "bags.pq"])
+def test_parquet(tmp_path, name):
+    pd.read_csv(io.StringIO(CSV)).to_parquet(tmp_path / name)
+    check_csv_table(read_bags(tmp_path / name))
+
+
+def test_parquet_with_nullable_columns(tmp_path):
+    frame = pd.read_csv(io.StringIO(CSV)).convert_dtypes()
+    frame.to_parquet(tmp_path / "bags.parquet")
+    check_csv_table(read_bags(tmp_path / "bags.parquet"))
+
+
+def test_npz_with_ids(savez):
+    X = [[0.5, 2], [0.1, 3], [0.7, 1], [-4e-3, 0]]
+    rest = {"bag_ids": ["b", "a", "b", "c"], "y_instances": [0, -1, 1, -1], "feature_names": ["f1", "f2"]}
+    check_csv_table(read_bags(savez(X=X, y=[1, 0, 1, 0], **rest)))  # per row
+    check_csv_table(read_bags(savez(X=X, y=[0, 1, 0], **rest)))  # per bag, in the order of the sorted ids
+
+
+def test_npz_with_offsets(savez):
+    path = savez(X=np.arange(6.0).reshape(3, 2), offsets=[0, 1, 3], ids=["z", "a"], y=[1, 0], extra=[1])
+    table = read_bags(path)
+    assert table.bags.ids.tolist() == ["z", "a"]
+    assert table.bags["a"].tolist() == [[2, 3], [4, 5]]
+    assert table.y.tolist() == [1, 0]
+    assert table.y_instances is None
+    assert table.feature_names == ("0", "1")
+    assert read_bags(path, features=["1"]).bags.X.tolist() == [[1], [3], [5]]
+
+
+def test_named_columns(write):
+    path = write("scan,target,a,b,slice\n1,0,1,2,0\n2,1,3,4,1\n")
+    table = read_bags(path, bag="scan", label="target", instance_label="slice", features=["b", "a"])
+    assert table.feature_names == ("b", "a")
+    assert table.bags.X.tolist() == [[2, 1], [4, 3]]
+    assert table.y_instances.tolist() == [0, 1]
+
+
+def test_labels_are_optional(write):
+    table = read_bags(write("bag,f\n1,0.5\n"))
+    assert table.y is None
+    assert table.y_instances is None
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        (["10", "9", "2"], [2, 9, 10]),
+        (["007", "7", "07"], ["007", "07", "7"]),
+        (["NA", "null", "None"], ["NA", "None", "null"]),
+        (["1.0", "1", "2"], ["1", "1.0", "2"]),
+        (["9223372036854775808", "1", "2"], ["1", "2", "9223372036854775808"]),
+    ],
+)
+def test_bag_ids_are_kept_as_written(write, written, expected):
+    path = write("bag,f\n" + "".join(f"{name},1.5\n" for name in written))
+    assert read_bags(path).bags.ids.tolist() == expected
+
+
+def test_true_and_false_are_labels(write):
+    assert read_bags(write("bag,label,f\n1,True,2\n2,False,3\n")).y.tolist() == [1, 0]
+
+
+def test_text_columns_are_left_out_with_a_warning(write):
+    path = write("bag,name,f\n1,x,2\n2,y,3\n")
+    with pytest.warns(DataWarning, match=r"bags.csv: columns that are not numeric are not used: name\."):
+        assert read_bags(path).feature_names == ("f",)
+
+
+# Refusing
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "cannot be read as CSV: No columns to parse"),
+        ("bag,f\n", "has no rows: 0 bags. Give at least 1 bag"),
+        ("id,f\n1,2\n", 'bags.csv has no column "bag". Columns: id, f'),
+        ("bag,label\n1,0\n", "no numeric feature column"),
+        ("bag,f\n1,2\n,3\n", 'row 2 has no bag id .column "bag".'),
+        ('bag,f\n"x\ny",3\n', r"bag id 'x\\ny' holds a line break"),
+        ("bag,f\n1,2\n7,\n", "1 non-finite values, first at bag 7, instance 0, feature 0"),
+        ("bag,f\n1,2\n7,inf\n", "1 non-finite values, first at bag 7"),
+        ("bag,f,g\n1,2\n7,3,4\n", "1 non-finite values, first at bag 1, instance 0, feature 1"),
+        ("bag,label,f\n3,2,1\n", "label of bag 3 is 2; labels must be 0 or 1"),
+        ("bag,label,f\n3,0.5,1\n", "label of bag 3 is 0.5; labels must be 0 or 1"),
+        ("bag,label,f\n3,,1\n", "label of bag 3 is missing; labels must be 0 or 1"),
+        ("bag,label,f\n3,yes,1\n", "column \"label\" must hold numbers, got 'yes'"),
+        ("bag,label,f\n3,0,1\n4,1,1\n3,1,1\n", "bag 3 has rows labelled 0 and rows labelled 1"),
+        ("bag,instance_label,f\n3,2,1\n", "instance label of bag 3 is 2; instance labels must be 0, 1 or -1"),
+        ("bag,f,f\n1,2,3\n", 'more than one column "f"'),
+        ("bag,f\n1,2,3\n4,5,6\n", "cannot be read as CSV"),
+        ("bag,f\n1,2\n4,5,6\n", "cannot be read as CSV"),
+        (b"bag,f\n\xff\xfe,2\n", "cannot be read as CSV"),
+        (b"\0" * 100, "bags.csv"),
+    ],
+)
+def test_csv_that_breaks_a_rule(write, content, message):
+    with pytest.raises(InputError, match=message) as caught:
+        read_bags(write(content))
+    assert "\n" not in str(caught.value)
+
+
+def test_features_and_columns_asked_for_must_exist_and_be_numbers(write):
+    path = write("bag,name,f\n1,x,2\n")
+    for option in ({"label": "g"}, {"instance_label": "g"}, {"features": ["g"]}, {"bag": "g"}):
+        with pytest.raises(InputError, match='has no column "g"'):
+            read_bags(path, **option)
+    with pytest.raises(InputError, match="column \"name\" must hold numbers, got 'x'"):
+        read_bags(path, features=["name"])
+
+
+def test_no_such_file_directory_unknown_kind(write, tmp_path):
+    with pytest.raises(MissingFile, match=r"none.csv was not found. Check the path\."):
+        read_bags(tmp_path / "none.csv")
+    with pytest.raises(InputError, match="is a directory"):
+        read_bags(tmp_path)
+    with pytest.raises(InputError, match=r"bags.xlsx: unknown kind of table"):
+        read_bags(write("x", "bags.xlsx"))
+
+
+def test_damaged_parquet(write):
+    with pytest.raises(InputError, match=r"bags.parquet cannot be read as parquet"):
+        read_bags(write("PAR1 nonsense PAR1", "bags.parquet"))
+
+
+def test_parquet_without_pyarrow(tmp_path, monkeypatch):
+    pd.DataFrame({"bag": [1], "f": [2.0]}).to_parquet(tmp_path / "bags.parquet")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(InputError, match=r"needs pyarrow: pip install 'psimil\[parquet\]'"):
+        read_bags(tmp_path / "bags.parquet")
+
+
+def test_repeated_columns_in_parquet(tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    table = pa.table([pa.array([1]), pa.array([2.0]), pa.array([3.0])], names=["bag", "f", "f"])
+    pa.parquet.write_table(table, tmp_path / "bags.parquet")
+    with pytest.raises(InputError):
+        read_bags(tmp_path / "bags.parquet")
+
+
+def test_repeated_columns_in_a_frame():
+    frame = pd.DataFrame([[1, 2.0, 3.0]], columns=["bag", "f", "f"])
+    with pytest.raises(InputError, match='the table has more than one column "f"'):
+        table_from_frame(frame)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"bag_ids": [1]}, "must hold X and either bag_ids or offsets; it holds bag_ids"),
+        ({"X": [[1.0]]}, "must hold X and either"),
+        ({"other": [[1.0]]}, "it holds neither"),
+        ({"X": [[1.0]], "bag_ids": [1], "offsets": [0, 1]}, "must hold X and either"),
+        ({"X": [1.0], "bag_ids": [1]}, "X has shape .1,., expected .instances, features."),
+        ({"X": np.empty((0, 3)), "bag_ids": []}, "with at least 1 instance"),
+        ({"X": [[1.0]], "bag_ids": [1, 2]}, "1 instances but bag_ids"),
+        ({"X": [["a"]], "bag_ids": [1]}, "must be real numbers, got text"),
+        ({"X": [[1j]], "bag_ids": [1]}, "must be real numbers, got complex"),
+        ({"X": [[1.0], [2.0]], "offsets": [0, 0, 2]}, "bag 0 has 0 instances"),
+        ({"X": [[1.0], [2.0]], "offsets": [0, 2, 1, 2]}, "offsets must not decrease"),
+        ({"X": [[1.0], [2.0]], "offsets": [0.0, 0.7, 2.0]}, "offsets must be whole numbers"),
+        ({"X": [[1.0], [2.0], [3.0]], "bag_ids": [1, 1, 2], "y": [1]}, "2 bags but 1 labels"),
+        ({"X": [[1.0]], "bag_ids": [1], "y": ["yes"]}, "bag labels must be numbers"),
+        ({"X": [[1.0]], "bag_ids": [1], "y": [2]}, "label of bag 1 is 2"),
+        ({"X": [[1.0]], "bag_ids": [1], "y_instances": [0, 1]}, "1 instances but instance labels of shape"),
+        ({"X": [[1.0]], "bag_ids": [1], "feature_names": ["a", "b"]}, "1 features but 2 feature_names"),
+    ],
+)
+def test_npz_that_breaks_a_rule(savez, arrays, message):
+    with pytest.raises(InputError, match=message):
+        read_bags(savez(**arrays))
+
+
+def test_npz_with_an_unknown_feature(savez):
+    with pytest.raises(InputError, match='has no feature "g"'):
+        read_bags(savez(X=[[1.0]], bag_ids=[1]), features=["g"])
+
+
+def test_python_objects_are_never_loaded(tmp_path, savez, write):
+    path = savez(X=np.array([[Boom()]], dtype=object), bag_ids=[1])
+    with pytest.raises(InputError, match="holds Python objects; such files can run code and are not loaded"):
+        read_bags(path)
+    with pytest.raises(InputError, match="is not an npz archive"):
+        read_bags(write(pickle.dumps(Boom()), "bags.npz"))
+    with zipfile.ZipFile(tmp_path / "raw.npz", "w") as archive:
+        archive.writestr("X.npy", pickle.dumps(Boom()))
+        archive.writestr("bag_ids.npy", pickle.dumps(Boom()))
+    with pytest.raises(InputError):
+        read_bags(tmp_path / "raw.npz")
+    assert not Boom.exploded
+
+
+class Boom:
+    exploded = False
+
+    def __reduce__(self):
+        return (_explode, ())
+
+
+def _explode():
+    Boom.exploded = True
+
+
+def test_npz_above_the_size_limit(savez, monkeypatch):
+    monkeypatch.setattr(archives, "MAX_BYTES", 100)
+    with pytest.raises(InputError, match="above the limit"):
+        read_bags(savez(X=[[1.0]], bag_ids=[1]))
+
+
+def test_npz_whose_header_claims_more_than_it_holds(tmp_path):
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": (10**12, 2)})
+    with zipfile.ZipFile(tmp_path / "bags.npz", "w") as archive:
+        archive.writestr("X.npy", header.getvalue())
+        archive.writestr("bag_ids.npy", header.getvalue())
+    with pytest.raises(InputError, match="cannot be read as an npz archive"):
+        read_bags(tmp_path / "bags.npz")
+
+
+def only_input_errors(path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)
+        try:
+            read_bags(path)
+        except InputError as error:
+            assert "\n" not in str(error)
+
+
+FUZZ = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@given(data=st.data())
+@FUZZ
+def test_flipped_bytes_in_npz_give_success_or_input_error(tmp_path, data):
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, X=np.arange(6.0).reshape(3, 2), bag_ids=[1, 1, 2], y=[0, 1])
+    content = bytearray(buffer.getvalue())
+    for _ in range(data.draw(st.integers(1, 5))):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    path = tmp_path / "bags.npz"
+    path.write_bytes(content[: data.draw(st.integers(0, len(content)))] if data.draw(st.booleans()) else content)
+    only_input_errors(path)
+
+
+@given(content=st.one_of(st.binary(max_size=80), st.text('abglf01,.-"\n\r\t', max_size=60).map(str.encode)))
+@FUZZ
+def test_any_bytes_as_csv_give_success_or_input_error(tmp_path, content):
+    path = tmp_path / "bags.csv"
+    path.write_bytes(b"bag,f,g\n" + content)
+    only_input_errors(path)
+
+
+# Writing
+
+
+def test_written_tables_are_safe_for_spreadsheets(tmp_path):
+    payloads = ["=1+1", "+1", "-1", "@SUM(A1)", "\tx", "plain", "a=b", "", 'é,"\n']
+    frame = pd.DataFrame({"bag": payloads, "=name": range(9), "log_odds": np.linspace(-1, 1, 9)})
+    path = tmp_path / "bags.csv"
+    write_table(frame, path)
+    with path.open(encoding="utf-8", newline="") as stream:
+        header, *rows = csv.reader(stream)
+    assert header == ["bag", "'=name", "log_odds"]
+    assert [row[0] for row in rows] == ["'=1+1", "'+1", "'-1", "'@SUM(A1)", "'\tx", *payloads[5:]]
+    assert [float(row[2]) for row in rows] == frame["log_odds"].tolist()  # bitwise, sign kept
+    assert frame["bag"].tolist() == payloads  # the caller's table is untouched
+
+
+def test_object_and_category_columns_are_guarded_and_numbers_in_them_kept(tmp_path):
+    frame = pd.DataFrame({"a": pd.Series(["=x", -1.5, None], dtype=object), "b": pd.Categorical(["-y", "z", "z"])})
+    write_table(frame, tmp_path / "bags.csv")
+    assert (tmp_path / "bags.csv").read_text() == "a,b\n'=x,'-y\n-1.5,z\n,z\n"
+
+
+def test_written_table_is_read_back(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"bag": ["x", "y", "x"], "label": [1, 0, 1], "f": rng.standard_normal(3)})
+    write_table(frame, tmp_path / "bags.csv")
+    table = read_bags(tmp_path / "bags.csv")
+    assert table.bags.in_input_order(table.bags.X)[:, 0].tolist() == frame["f"].tolist()
+
+
+def test_write_failure_keeps_the_old_table(tmp_path, monkeypatch):
+    path = tmp_path / "results.csv"
+    path.write_text("old")
+
+    def full(*args, **kwargs):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OutputError) as caught:
+        write_table(pd.DataFrame({"a": [1]}), path)
+    assert str(caught.value) == "cannot write results.csv: no space left (old file kept)."
+    assert path.read_text() == "old"
+
+
+def test_messages_never_show_the_folder(tmp_path):
+    private = tmp_path / "patient-name"
+    with pytest.raises(MissingFile) as caught:
+        read_bags(Path(private) / "bags.csv")
+    assert "patient-name" not in str(caught.value)
