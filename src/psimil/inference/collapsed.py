@@ -7,7 +7,7 @@ An ascent step of F is an ascent step of the bound (docs/derivations.md).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from psimil.foundations.blas import add_gram
 from psimil.foundations.linalg import solve_lower, symmetric
-from psimil.foundations.threads import ordered_map
+from psimil.foundations.threads import Scratch, ordered_map
 from psimil.inference.local_pass import Local
-from psimil.inference.log_z import jensen
+from psimil.inference.log_z import has_exact_log_z, jensen
 from psimil.inference.posterior import Posterior, global_update
 from psimil.inference.problem import Chunk, Problem
 from psimil.inference.sparse_gp import SparseGP
@@ -35,98 +35,127 @@ class Collapsed:
     posterior: Posterior
 
 
-def collapsed_bound(gp: SparseGP, local: Local, problem: Problem, *, log_z: bool = True) -> Collapsed:
-    """F and dF / d log parameters at the kernel of ``gp``, for fixed theta and pi.
+@dataclass
+class CollapsedBound:
+    """F as a function of the kernel, for fixed theta and pi.
 
     Parameters
     ----------
     local : theta and pi of the last pass.
     log_z : whether to subtract Jensen's estimate of log Z.
     """
-    w = problem.instance_weights
-    theta, kappa = w * local.theta, w * (local.pi - 0.5)
-    dtype, M = problem.X.dtype, len(gp.Z)
-    Z = gp.Z.astype(dtype)
-    kept: dict[int, tuple[Array, Array, Array]] = {}
 
-    def forward(chunk: Chunk) -> tuple[Array, Array, float]:
-        rows = slice(chunk.start, chunk.stop)
-        X = problem.X[rows]
-        K = gp.kernel.gram(X, Z)
-        V = gp.features(X, K)
-        value, slope = _separable(gp, X, V, theta[rows], w[rows], problem if log_z else None)
-        if problem.cache:
-            kept[chunk.start] = K, V, slope
-        gram = add_gram(np.zeros((gp.size, gp.size), dtype=dtype), V * np.sqrt(theta[rows]).astype(dtype)[:, None])
-        return gram, kappa[rows].astype(dtype) @ V, value
+    problem: Problem
+    local: Local
+    log_z: bool = True
+    kept: dict[str, Array] = field(default_factory=dict)
 
-    gram, V_kappa, value = np.zeros((gp.size, gp.size)), np.zeros(gp.size), 0.0
-    for chunk_gram, chunk_kappa, chunk_value in ordered_map(forward, problem.chunks):
-        gram += chunk_gram
-        V_kappa += chunk_kappa
-        value += chunk_value
-    posterior = global_update(symmetric(gram), V_kappa)
-    m, R = posterior.m, posterior.R
-    value += 0.5 * float(V_kappa @ m) - float(np.log(np.diag(R)).sum())
+    def __post_init__(self) -> None:
+        w = self.problem.instance_weights
+        self.theta, self.kappa = w * self.local.theta, w * (self.local.pi - 0.5)
+        self.scratch = Scratch()
 
-    inner = (posterior.S + np.outer(m, m))[:, :M]
-    L_inverse = solve_lower(gp.L, np.eye(M))
-    B, a = (inner @ L_inverse).astype(dtype), (m[:M] @ L_inverse).astype(dtype)
-    L_inverse = L_inverse.astype(dtype)
+    def __call__(self, gp: SparseGP) -> Collapsed:
+        """F and dF / d log parameters at the kernel of ``gp``."""
+        gram, V_kappa, value = np.zeros((gp.size, gp.size)), np.zeros(gp.size), 0.0
+        for chunk_gram, chunk_kappa, chunk_value in ordered_map(lambda c: self._forward(gp, c), self.problem.chunks):
+            gram += chunk_gram
+            V_kappa += chunk_kappa
+            value += chunk_value
+        posterior = global_update(symmetric(gram), V_kappa)
+        m, M = posterior.m, len(gp.Z)
+        value += 0.5 * float(V_kappa @ m) - float(np.log(np.diag(posterior.R)).sum())
 
-    def backward(chunk: Chunk) -> tuple[Array, Array]:
-        rows = slice(chunk.start, chunk.stop)
-        X = problem.X[rows]
-        if problem.cache:
-            K, V, slope = kept.pop(chunk.start)
-        else:
-            K = gp.kernel.gram(X, Z)
-            V = gp.features(X, K)
-            _, slope = _separable(gp, X, V, theta[rows], w[rows], problem if log_z else None)
-        # dF/dK_xz = kappa a' - Theta V (S + m m') L^-1 + 2 diag(rho') V L^-1
-        A = (theta[rows].astype(dtype)[:, None] * V) @ -B
-        A += kappa[rows].astype(dtype)[:, None] * a
+        second = (posterior.S + np.outer(m, m))[:, :M]
+        L_inverse = solve_lower(gp.L, np.eye(M))
+        # dF/dK_xz = [Theta V, kappa] [-(S + m m') L^-1; a'] + 2 diag(rho') V L^-1, a = L^-T m
+        weights = np.vstack([-second, m[:M]]) @ L_inverse
+        gradient, moved = np.zeros(len(gp.kernel.log_parameters)), np.zeros((M, M))
+        for chunk_gradient, chunk_moved in ordered_map(
+            lambda c: self._backward(gp, c, weights, L_inverse), self.problem.chunks
+        ):
+            gradient += chunk_gradient
+            moved += chunk_moved
+        # dF/dK_zz = L^-T [ (I - S - m m') / 2 - V' diag(rho') V ] L^-1
+        core = 0.5 * (np.eye(M) - second[:M]) - moved
+        gradient += gp.kernel.gram_adjoint(gp.Z, gp.Z, L_inverse.T @ core @ L_inverse)
+        return Collapsed(value, gradient, gp, posterior)
+
+    def _forward(self, gp: SparseGP, chunk: Chunk) -> tuple[Array, Array, float]:
+        rows, dtype = slice(chunk.start, chunk.stop), self.problem.X.dtype
+        _, V = self._project(gp, chunk, fresh=True)
+        value, _ = self._separable(gp, chunk, V)
+        W = self.scratch.array("W", V.shape, dtype)
+        np.multiply(V, np.sqrt(self.theta[rows]).astype(dtype, copy=False)[:, None], out=W)
+        gram = add_gram(np.zeros((gp.size, gp.size), dtype=dtype), W)
+        return gram, self.kappa[rows].astype(dtype, copy=False) @ V, value
+
+    def _backward(self, gp: SparseGP, chunk: Chunk, weights: Array, L_inverse: Array) -> tuple[Array, Array]:
+        rows, dtype, M = slice(chunk.start, chunk.stop), self.problem.X.dtype, len(gp.Z)
+        X = self.problem.X[rows]
+        K, V = self._project(gp, chunk, fresh=False)
+        left = self.scratch.array("left", (len(V), gp.size + 1), dtype)
+        np.multiply(V, self.theta[rows].astype(dtype, copy=False)[:, None], out=left[:, :-1])
+        left[:, -1] = self.kappa[rows]
+        A = self.scratch.array("A", (len(V), M), dtype)
+        np.matmul(left, weights.astype(dtype, copy=False), out=A)
+        _, slope = self._separable(gp, chunk, V)
         moved = np.zeros((M, M))
-        if slope.any():
+        if slope is not None:
             scaled = slope.astype(dtype)[:, None] * V[:, :M]
-            A += (2.0 * scaled) @ L_inverse
+            A += (2.0 * scaled) @ L_inverse.astype(dtype)
             moved = V[:, :M].T @ scaled
-        gradient = gp.kernel.gram_adjoint(X, Z, A, K)
-        by_diagonal = _diagonal_slope(gp, X, theta[rows], w[rows], problem if log_z else None)
+        gradient = gp.kernel.gram_adjoint(X, gp.Z.astype(dtype, copy=False), A, K)
+        by_diagonal = self._diagonal_slope(gp, chunk)
         if by_diagonal is not None:
             gradient = gradient + gp.kernel.diagonal_adjoint(X, by_diagonal)
         return gradient, moved
 
-    gradient, moved = np.zeros(len(gp.kernel.log_parameters)), np.zeros((M, M))
-    for chunk_gradient, chunk_moved in ordered_map(backward, problem.chunks):
-        gradient += chunk_gradient
-        moved += chunk_moved
-    # dF/dK_zz = L^-T [ (I - S - m m') / 2 - V' diag(rho') V ] L^-1
-    core = 0.5 * (np.eye(M) - inner[:M]) - moved
-    L_inverse = L_inverse.astype(np.float64)
-    gradient += gp.kernel.gram_adjoint(gp.Z, gp.Z, L_inverse.T @ core @ L_inverse)
-    return Collapsed(value, gradient, gp, posterior)
+    def _project(self, gp: SparseGP, chunk: Chunk, *, fresh: bool) -> tuple[Array, Array]:
+        """K_xz and V of a chunk; kept from the forward to the backward sweep, in the same memory at every call."""
+        rows, X = slice(chunk.start, chunk.stop), self.problem.X[chunk.start : chunk.stop]
+        if not self.problem.cache:
+            K = gp.kernel.gram(X, gp.Z.astype(X.dtype, copy=False))
+            return K, gp.features(X, K)
+        if not self.kept:
+            self._reserve(gp)
+        K, V = self.kept["K"][rows], self.kept["V"][rows]
+        if fresh:
+            K[:] = gp.kernel.gram(X, gp.Z.astype(X.dtype, copy=False))
+            gp.features(X, K, out=V)
+        return K, V
 
+    def _reserve(self, gp: SparseGP) -> None:
+        N, dtype = len(self.problem.X), self.problem.X.dtype
+        self.kept = {"K": np.empty((N, len(gp.Z)), dtype=dtype), "V": np.empty((N, gp.size), dtype=dtype)}
 
-def _separable(gp: SparseGP, X: Array, V: Array, theta: Array, w: Array, log_z: Problem | None) -> tuple[float, Array]:
-    """sum_n rho_n(q_n) and rho'_n (n,)."""
-    value, slope = 0.0, np.zeros(len(X))
-    if gp.residual == "full":
-        value -= 0.5 * float(theta @ gp.residual_variance(X, V))
-        slope += 0.5 * theta
-    if log_z is not None:
-        r, dr = jensen(log_z.density, gp.prior_variance(X, V))
-        value -= float(w @ r)
+    def _separable(self, gp: SparseGP, chunk: Chunk, V: Array) -> tuple[float, Array | None]:
+        """sum_n rho_n(q_n) and rho'_n (n,), None where it is zero."""
+        rows = slice(chunk.start, chunk.stop)
+        X, w = self.problem.X[rows], self.problem.instance_weights[rows]
+        value, slope = 0.0, None
+        if gp.residual == "full":
+            value -= 0.5 * float(self.theta[rows] @ gp.residual_variance(X, V))
+            slope = 0.5 * self.theta[rows]
+        if self.log_z and not has_exact_log_z(self.problem.density):
+            r, dr = jensen(self.problem.density, gp.prior_variance(X, V))
+            value -= float(w @ r)
+            if gp.residual == "projected":
+                slope = -w * dr
+        return value, slope
+
+    def _diagonal_slope(self, gp: SparseGP, chunk: Chunk) -> Array | None:
+        """(n,) derivative of F by k(x_n, x_n), None when it does not depend on it."""
         if gp.residual == "projected":
-            slope -= w * dr
-    return value, slope
+            return None
+        rows = slice(chunk.start, chunk.stop)
+        X, w = self.problem.X[rows], self.problem.instance_weights[rows]
+        slope = -0.5 * self.theta[rows]
+        if self.log_z and not has_exact_log_z(self.problem.density):
+            slope = slope - w * jensen(self.problem.density, np.asarray(gp.kernel.diagonal(X)) + gp.bias**2)[1]
+        return slope
 
 
-def _diagonal_slope(gp: SparseGP, X: Array, theta: Array, w: Array, log_z: Problem | None) -> Array | None:
-    """(n,) derivative of F by k(x_n, x_n), None when it does not depend on it."""
-    if gp.residual == "projected":
-        return None
-    slope = -0.5 * theta if gp.residual == "full" else np.zeros(len(X))
-    if log_z is not None:
-        slope = slope - w * jensen(log_z.density, np.asarray(gp.kernel.diagonal(X)) + gp.bias**2)[1]
-    return slope
+def collapsed_bound(gp: SparseGP, local: Local, problem: Problem, *, log_z: bool = True) -> Collapsed:
+    """F, its gradient and its q(v) at one kernel; see :class:`CollapsedBound` for several."""
+    return CollapsedBound(problem, local, log_z)(gp)

@@ -10,18 +10,18 @@ from numpy.typing import NDArray
 from psimil.foundations.blas import multiply_upper
 from psimil.foundations.threads import ordered_map
 from psimil.inference.posterior import Posterior
-from psimil.inference.problem import CHUNK_ROWS
+from psimil.inference.problem import chunk_rows
 from psimil.inference.sparse_gp import SparseGP
 
 Array = NDArray[Any]
 
 
-def latent_moments(gp: SparseGP, posterior: Posterior, X: Array, rows: int = CHUNK_ROWS) -> tuple[Array, Array]:
+def latent_moments(gp: SparseGP, posterior: Posterior, X: Array) -> tuple[Array, Array]:
     """Mean and variance (N,) of f at X (N, D): mu = V m, s2 = k~ + |V R^-T|^2.
 
     When K_zz is well conditioned and there is no residual, one triangular product K_xz (L^-T R^-T) does.
     """
-    dtype = X.dtype
+    dtype, rows = X.dtype, chunk_rows(gp.size, X.dtype)
     mu, s2 = np.empty(len(X)), np.empty(len(X))
     fused = gp.residual == "projected" and gp.well_conditioned
     M, Z, U, m = len(gp.Z), gp.Z.astype(dtype), posterior.U.astype(dtype), posterior.m.astype(dtype)

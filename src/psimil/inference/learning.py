@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from psimil.foundations.errors import DataWarning, NumericalFailure
-from psimil.inference.collapsed import Collapsed, collapsed_bound
+from psimil.inference.collapsed import Collapsed, CollapsedBound
 from psimil.inference.local_pass import Local
 from psimil.inference.log_z import SMALLEST_SAMPLE_SIZE
 from psimil.inference.paper_objective import PaperObjective, unwhiten, whiten
@@ -55,12 +55,13 @@ class CollapsedStep:
     def __call__(self, state: KernelState, local: Local, problem: Problem, iteration: int) -> KernelState:
         """The best kernel met on the way."""
         best: Collapsed | None = None
+        bound = CollapsedBound(problem, local, self.log_z)
         scale = float(problem.weights.sum())
 
         def objective(log_parameters: Array) -> tuple[float, Array]:
             nonlocal best
             try:
-                found = collapsed_bound(with_kernel(state.gp, log_parameters), local, problem, log_z=self.log_z)
+                found = bound(with_kernel(state.gp, log_parameters))
             except NumericalFailure:
                 return np.inf, np.zeros_like(log_parameters)
             if not np.isfinite(found.value) or not np.isfinite(found.gradient).all():

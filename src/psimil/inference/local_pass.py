@@ -41,7 +41,7 @@ class Projection:
 
         def fill(chunk: Chunk) -> None:
             rows = slice(chunk.start, chunk.stop)
-            V[rows] = gp.features(problem.X[rows])
+            gp.features(problem.X[rows], out=V[rows])
             k[rows] = gp.residual_variance(problem.X[rows], V[rows])
 
         for _ in ordered_map(fill, problem.chunks):

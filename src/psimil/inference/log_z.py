@@ -46,6 +46,17 @@ def log_ratio_slope(density: Density, f: Array) -> Array:
     return np.asarray(0.5 * np.tanh(0.5 * f) - f * density.theta(np.abs(f)))
 
 
+def has_exact_log_z(density: Density) -> bool:
+    """Whether log Z is a constant that no kernel changes.
+
+    Examples
+    --------
+    >>> has_exact_log_z(HyperbolicSecant())
+    True
+    """
+    return isinstance(density, HyperbolicSecant)
+
+
 def jensen(density: Density, variance: Array) -> tuple[Array, Array]:
     """E r(f) for f ~ N(0, variance) and its derivative by the variance, each (n,): log Z >= their sum by Jensen.
 
@@ -55,7 +66,7 @@ def jensen(density: Density, variance: Array) -> tuple[Array, Array]:
     >>> value.round(4), slope
     (array([-1.1447]), array([0.]))
     """
-    if isinstance(density, HyperbolicSecant):
+    if has_exact_log_z(density):
         return np.full(len(variance), -np.log(np.pi)), np.zeros(len(variance))
     x, w = gauss_hermite()
     half = x > 0  # r is even, so half of the nodes do; an even order has none at zero

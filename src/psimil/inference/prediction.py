@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from psimil.foundations.logistic import sigmoid
-from psimil.inference.moments import BagMoments, InstanceMoments, largest, noisy_or
+from psimil.inference.intervals import instance_interval, noisy_or_interval
+from psimil.inference.moments import BagMoments, InstanceMoments, largest, most_probable, noisy_or
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,8 +35,7 @@ class Prediction:
     latent_variance: Array
     instances: InstanceMoments
     bags: BagMoments
-    instance_lower: Array
-    instance_upper: Array
+    aggregate: str
     threshold: float
     instance_threshold: float
     level: float
@@ -55,11 +55,8 @@ class Prediction:
     ) -> Prediction:
         """From ids, offsets and rows of the bags, latent moments, and instance moments."""
         ids, offsets, rows = bags
-        z = float(ndtri(0.5 + 0.5 * level))
-        spread = z * np.sqrt(latent[1])
-        low, high = sigmoid(latent[0] - spread), sigmoid(latent[0] + spread)
-        found = noisy_or(instances, offsets, z) if aggregate == "noisy_or" else largest(instances, offsets, low, high)
-        return cls(ids, offsets, rows, *latent, instances, found, low, high, *thresholds, level, joint_std)
+        found = (noisy_or if aggregate == "noisy_or" else largest)(instances, offsets)
+        return cls(ids, offsets, rows, *latent, instances, found, aggregate, *thresholds, level, joint_std)
 
     @property
     def prob(self) -> Array:
@@ -71,15 +68,40 @@ class Prediction:
         """(B,) standard deviation of the bag probability, Eq. (37)."""
         return self.bags.std
 
+    @cached_property
+    def instance_interval(self) -> tuple[Array, Array]:
+        """(N,), (N,) ends of the instances' credible intervals."""
+        return instance_interval(self.latent_mean, self.latent_variance, float(ndtri(0.5 + 0.5 * self.level)))
+
+    @cached_property
+    def interval(self) -> tuple[Array, Array]:
+        """(B,), (B,) ends of the bags' credible intervals."""
+        if self.aggregate == "max":
+            winner = most_probable(self.instances, self.offsets)
+            low, high = self.instance_interval
+            return low[winner], high[winner]
+        z = float(ndtri(0.5 + 0.5 * self.level))
+        return noisy_or_interval(self.latent_mean, self.latent_variance, self.offsets, z)
+
     @property
     def lower(self) -> Array:
         """(B,) lower end of the credible interval."""
-        return self.bags.lower
+        return self.interval[0]
 
     @property
     def upper(self) -> Array:
         """(B,) upper end of the credible interval."""
-        return self.bags.upper
+        return self.interval[1]
+
+    @property
+    def instance_lower(self) -> Array:
+        """(N,) lower end of the instance's credible interval."""
+        return self.instance_interval[0]
+
+    @property
+    def instance_upper(self) -> Array:
+        """(N,) upper end of the instance's credible interval."""
+        return self.instance_interval[1]
 
     @property
     def log_odds(self) -> Array:

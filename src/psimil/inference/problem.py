@@ -14,7 +14,18 @@ from psimil.model.label_posteriors import Labels
 
 Array = NDArray[Any]
 
-CHUNK_ROWS = 2000  # rows of V a core keeps in its cache; chosen by benchmarks/bench_pass.py
+CHUNK_BYTES = 1_600_000  # of V in a chunk: what a core works on within its cache; chosen by benchmarks/bench_pass.py
+
+
+def chunk_rows(columns: int, dtype: Any = np.float64) -> int:
+    """Rows of a chunk of V with this many columns.
+
+    Examples
+    --------
+    >>> chunk_rows(200)
+    1000
+    """
+    return max(CHUNK_BYTES // (columns * int(np.dtype(dtype).itemsize)), 64)
 
 
 class Chunk(NamedTuple):
@@ -46,7 +57,7 @@ class Problem:
     weights: Array
     density: Density
     rule: str = "exact"
-    chunk_rows: int = CHUNK_ROWS
+    chunk_rows: int = 1000
     cache: bool = True
 
     @cached_property

@@ -63,9 +63,9 @@ class SparseGP:
         rcond, _ = lapack.dtrcon(self.L, norm="1", uplo="L", diag="N")
         return bool(rcond > WELL_CONDITIONED)
 
-    def features(self, X: Array, K: Array | None = None) -> Array:
-        """V = K_xz L^-T (n, M), with the column b for a constant mean; in the dtype of X."""
-        V = np.empty((len(X), self.size), dtype=X.dtype)
+    def features(self, X: Array, K: Array | None = None, out: Array | None = None) -> Array:
+        """V = K_xz L^-T (n, M), with the column b for a constant mean; in the dtype of X; in ``out`` if given."""
+        V = np.empty((len(X), self.size), dtype=X.dtype) if out is None else out
         if self.bias:
             V[:, -1] = self.bias
         kernel_part = V[:, : len(self.Z)]

@@ -14,7 +14,6 @@ from psimil.inference.latent import latent_moments
 from psimil.inference.moments import instance_moments, sampled_moments
 from psimil.inference.posterior import Posterior
 from psimil.inference.prediction import Prediction
-from psimil.inference.problem import CHUNK_ROWS
 from psimil.inference.sparse_gp import SparseGP
 from psimil.inference.thresholds import InstanceRecalibration
 from psimil.model.bags import Bags
@@ -39,9 +38,9 @@ class TrainedModel:
     expectation: str = "quadrature"
     seed: int = 0
 
-    def latent(self, X: Array, *, raw: bool = False, rows: int = CHUNK_ROWS) -> tuple[Array, Array]:
+    def latent(self, X: Array, *, raw: bool = False) -> tuple[Array, Array]:
         """Mean and variance (N,) of f at instances X (N, D) in input units; calibrated unless ``raw``."""
-        moments = latent_moments(self.gp, self.posterior, self.scaling.apply(X, self.dtype), rows)
+        moments = latent_moments(self.gp, self.posterior, self.scaling.apply(X, self.dtype))
         return moments if raw else self.calibration.apply(*moments)
 
     def predict(

@@ -19,7 +19,7 @@ from psimil.inference.loo import LeaveOneOut, log_predictive, loo_score, out_of_
 from psimil.inference.monitors import Convergence, EarlyStopping
 from psimil.inference.options import Options
 from psimil.inference.posterior import Posterior
-from psimil.inference.problem import CHUNK_ROWS, Problem
+from psimil.inference.problem import Problem, chunk_rows
 from psimil.inference.sparse_gp import SparseGP
 from psimil.inference.thresholds import bag_threshold, fit_recalibration, instance_threshold
 from psimil.inference.trained import TrainedModel
@@ -87,7 +87,7 @@ def train(
         supervision.weights,
         options.density,
         options.label_posterior,
-        chunk_rows=options.chunk_size or CHUNK_ROWS,
+        chunk_rows=options.chunk_size or chunk_rows(gp.size, X.dtype),
         cache=not streamed,
     )
     fit = _Fit(problem, options, callbacks, scaling, evaluation, seed=int(rng.integers(2**31)))

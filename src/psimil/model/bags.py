@@ -46,6 +46,8 @@ class Bags:
         offsets = np.asarray(self.offsets, dtype=np.int64)
         if X.ndim != 2:
             raise InputError(f"features have shape {X.shape}, expected (instances, features).")
+        if len(X) and X.shape[1] == 0:
+            raise InputError(f"0 feature(s) (shape={X.shape}) while a minimum of 1 is required.")
         if offsets.ndim != 1 or len(offsets) == 0 or offsets[0] != 0 or offsets[-1] != len(X):
             raise InputError(f"offsets must run from 0 to the number of instances, {len(X)}.")
         ids = np.arange(len(offsets) - 1) if self.ids is None else np.asarray(self.ids)
@@ -74,8 +76,10 @@ class Bags:
     def from_list(cls, bags: Sequence[Any], ids: Any = None) -> Bags:
         """Bags from a sequence of (n_i, D) arrays, lists or tensors."""
         names = list(range(len(bags))) if ids is None else list(ids)
-        arrays = [as_real(bag, f"bag {name}") for bag, name in zip(bags, names, strict=False)]
-        for array, name in zip(arrays, names, strict=False):
+        if len(names) != len(bags):
+            raise InputError(f"{len(bags)} bags but {len(names)} bag ids.")
+        arrays = [as_real(bag, f"bag {name}") for bag, name in zip(bags, names, strict=True)]
+        for array, name in zip(arrays, names, strict=True):
             if array.ndim != 2:
                 raise InputError(f"bag {name} has shape {array.shape}, expected (instances, features).")
             if array.shape[1] != arrays[0].shape[1]:
@@ -98,7 +102,14 @@ class Bags:
         X, bag_ids = as_real(X, "features"), np.asarray(bag_ids)
         if bag_ids.ndim != 1 or len(bag_ids) != len(X):
             raise InputError(f"{len(X)} instances but bag_ids has shape {bag_ids.shape}.")
-        ids, bag = np.unique(bag_ids, return_inverse=True)
+        if bag_ids.dtype.kind in "fO":
+            missing = [n for n, value in enumerate(bag_ids.tolist()) if value is None or (value != value) is True]  # noqa: PLR0124
+            if missing:
+                raise InputError(f"the bag id of row {missing[0]} is missing. Give every row a bag.")
+        try:
+            ids, bag = np.unique(bag_ids, return_inverse=True)
+        except TypeError as error:
+            raise InputError("bag_ids cannot be sorted: they mix kinds or miss values.") from error
         order = np.argsort(bag, kind="stable")
         offsets = np.concatenate([[0], np.cumsum(np.bincount(bag, minlength=len(ids)))])
         return cls(X[order], offsets, ids, rows=order)

@@ -36,8 +36,12 @@ class Scaling:
     def fit(cls, X: Array) -> Scaling:
         """Mean and standard deviation of each column of X (N, D); constant columns keep scale 1, with a warning."""
         X = np.asarray(X, dtype=np.float64)
-        location = X.mean(axis=0)
-        scale = (X - location).std(axis=0)
+        largest = np.abs(X).max(axis=0, initial=0.0)
+        unit = np.where(largest > 0, largest, 1.0)  # so that neither sums nor squares leave the range of a double
+        scaled = X / unit
+        location = scaled.mean(axis=0)
+        scale = (scaled - location).std(axis=0) * unit
+        location = location * unit
         constant = np.ptp(X, axis=0) == 0
         if constant.any() and not constant.all():
             columns = ", ".join(map(str, np.flatnonzero(constant)[:10])) + (", ..." if constant.sum() > 10 else "")

@@ -38,7 +38,7 @@ class Sum(Kernel):
 
     def gram_adjoint(self, X: Array, Z: Array, A: Array, K: Array | None = None) -> Array:
         """Derivatives of the left kernel, then of the right."""
-        return np.concatenate([self.left.gram_adjoint(X, Z, A), self.right.gram_adjoint(X, Z, A)])
+        return np.concatenate([self.left.gram_adjoint(X, Z, A.copy()), self.right.gram_adjoint(X, Z, A)])
 
     def diagonal_adjoint(self, X: Array, w: Array) -> Array:
         """Derivatives of the left kernel, then of the right."""

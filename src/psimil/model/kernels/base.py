@@ -29,7 +29,7 @@ class Kernel(ABC):
 
     @abstractmethod
     def gram_adjoint(self, X: Array, Z: Array, A: Array, K: Array | None = None) -> Array:
-        """(P,) sum_nm A_nm dK_nm / d log parameter, for an adjoint A (n, M); K spares computing the gram again."""
+        """(P,) sum_nm A_nm dK_nm / d log parameter, for an adjoint A (n, M), overwritten; K is the gram if at hand."""
 
     @abstractmethod
     def diagonal_adjoint(self, X: Array, w: Array) -> Array:

@@ -58,7 +58,7 @@ class Stationary(Kernel):
         return np.asarray(self.lengthscale).ndim > 0
 
     def _scaled(self, X: Array) -> Array:
-        return X / np.asarray(self.lengthscale, dtype=X.dtype)
+        return np.asarray(X / np.asarray(self.lengthscale, dtype=X.dtype))
 
     def _squared_distance(self, X: Array, Z: Array) -> Array:
         x, z = self._scaled(X), self._scaled(Z)
@@ -79,17 +79,18 @@ class Stationary(Kernel):
 
     def gram_adjoint(self, X: Array, Z: Array, A: Array, K: Array | None = None) -> Array:
         """(1 + L,): derivatives by log variance and by each log length scale."""
-        K = self.gram(X, Z) if K is None else K
-        B = A * self.gram_slope(X, Z, K)
+        s = self._squared_distance(X, Z)
+        by_variance = self.variance * np.vdot(A, self.profile(s.copy()))
+        A *= self.slope(s)
+        return np.concatenate([[by_variance], self._scale_adjoint(X, Z, A, self.variance)])
+
+    def _scale_adjoint(self, X: Array, Z: Array, B: Array, factor: float) -> Array:
+        """(L,): derivatives by log length scales, for the adjoint factor B (n, M) of s."""
         x, z = self._scaled(X), self._scaled(Z)
         # sum_nm B_nm (x_nd - z_md)^2, feature by feature
-        q = B.sum(axis=1) @ x**2 + B.sum(axis=0) @ z**2 - 2.0 * np.vecdot(x.T @ B, z.T)
+        q = factor * (B.sum(axis=1) @ x**2 + B.sum(axis=0) @ z**2 - 2.0 * np.vecdot(x.T @ B, z.T))
         by_scale = -2.0 * (q if self._separate else q.sum(keepdims=True))
-        return np.concatenate([[np.vdot(A, K)], by_scale])
-
-    def gram_slope(self, X: Array, Z: Array, K: Array) -> Array:
-        """dK / ds, (n, M)."""
-        return self.variance * self.slope(self._squared_distance(X, Z))
+        return np.asarray(by_scale)
 
     def diagonal_adjoint(self, X: Array, w: Array) -> Array:
         """Only the variance moves the diagonal."""
@@ -119,6 +120,16 @@ class RBF(Stationary):
     array([[2.    , 1.2131]])
     """
 
+    def gram(self, X: Array, Z: Array) -> Array:
+        """K_xz, (n, M): the exponent log v - s / 2 comes out of one product with two columns more than features."""
+        x, z = self._scaled(X), self._scaled(Z)
+        log_v = x.dtype.type(np.log(self.variance))
+        left = np.column_stack([x, -0.5 * np.vecdot(x, x), np.ones(len(x), dtype=x.dtype)])
+        right = np.column_stack([z, np.ones(len(z), dtype=z.dtype), log_v - 0.5 * np.vecdot(z, z)])
+        exponent = left @ right.T
+        np.minimum(exponent, log_v, out=exponent)
+        return np.asarray(np.exp(exponent, out=exponent))
+
     def profile(self, s: Array) -> Array:
         """exp(-s / 2)."""
         s *= -0.5
@@ -128,9 +139,10 @@ class RBF(Stationary):
         """-exp(-s / 2) / 2."""
         return np.asarray(-0.5 * np.exp(-0.5 * s))
 
-    def gram_slope(self, X: Array, Z: Array, K: Array) -> Array:
-        """dK / ds = -K / 2."""
-        return -0.5 * K
+    def gram_adjoint(self, X: Array, Z: Array, A: Array, K: Array | None = None) -> Array:
+        """As for every stationary kernel, with dK / ds = -K / 2."""
+        A *= self.gram(X, Z) if K is None else K
+        return np.concatenate([[A.sum()], self._scale_adjoint(X, Z, A, -0.5)])
 
     def spectral_sample(self, rng: np.random.Generator, count: int, n_features: int) -> Array:
         """Gaussian frequencies."""

@@ -1,0 +1,36 @@
+"""The benchmark problem: N standard normal instances of D features in bags of ten."""
+
+import numpy as np
+
+from psimil.inference.fitting import Record, iterate
+from psimil.inference.learning import KernelState
+from psimil.inference.posterior import Posterior
+from psimil.inference.problem import Problem
+from psimil.inference.sparse_gp import SparseGP
+from psimil.model.densities import HyperbolicSecant
+from psimil.model.kernels import RBF
+from psimil.model.label_posteriors import Labels
+
+BAG = 10
+
+
+def random_problem(n: int = 56_000, d: int = 30, dtype: str = "float64", seed: int = 0) -> Problem:
+    """Instances without structure; the cost of a pass does not depend on what they say."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d)).astype(dtype)
+    labels = Labels(rng.integers(0, 2, n // BAG), np.arange(0, n + 1, BAG))
+    return Problem(X, labels, np.ones(n // BAG), HyperbolicSecant())
+
+
+def sparse_gp(problem: Problem, m: int = 200) -> SparseGP:
+    """M of the instances as inducing points, RBF kernel, constant mean."""
+    return SparseGP.build(RBF(3.0, 4.0), problem.X[:m].astype(np.float64), bias=3.0)
+
+
+def settled(problem: Problem, gp: SparseGP, passes: int = 3) -> Record:
+    """The record after a few passes, so that q(v) is no longer the prior."""
+    records = iterate(problem, KernelState(gp, Posterior.prior(gp.size)))
+    for record in records:
+        if record.step == passes:
+            return record
+    raise RuntimeError("iterate ended")
