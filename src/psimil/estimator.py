@@ -11,27 +11,25 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import Tags
 
-from psimil.foundations.errors import InputError, NotFitted
+from psimil.foundations.errors import InputError
 from psimil.inference.options import Options
-from psimil.inference.prediction import Prediction
 from psimil.inference.trained import TrainedModel
 from psimil.inference.training import Callback, Supervision, Training, train
-from psimil.labels import read_bag_labels, read_bags, read_instance_labels, read_weights
+from psimil.labels import read_bag_labels, read_bags, read_instance_labels, read_random_state, read_weights
 from psimil.model.bags import Bags, as_real
-from psimil.model.densities import Density, GammaMixture, HyperbolicSecant
+from psimil.model.densities import Density, GammaMixture
 from psimil.model.kernels import RBF, Kernel
+from psimil.predictor import BagPredictor
 from psimil.presets import preset_parameters
-from psimil.storage import ModelFile, load_model, save_model
+from psimil.storage import load_model
 
 Array = NDArray[Any]
 _log = logging.getLogger("psimil")
 
 
-class PsiVGPMIL(ClassifierMixin, BaseEstimator):
+class PsiVGPMIL(BagPredictor):
     """Multiple instance classification with sparse Gaussian processes and any Gaussian-scale-mixture density.
 
     Parameters
@@ -64,7 +62,9 @@ class PsiVGPMIL(ClassifierMixin, BaseEstimator):
     start : "labels" or float
         Start from the bag labels, or from pi ~ U(0, start).
     max_iter, tol : int, float
-        Passes at most per stage, and relative change of the bound that ends them.
+        Passes at most per stage, and the rise of the bound per bag, in nats, below which they end.
+    accelerate : bool
+        Over-relaxed steps of q(v), taken back where they lower the bound; False iterates exactly as in the paper.
     early_stopping : {None, "auc", "log_loss", "loo"}
         Score that stops the fit: on ``eval_set``, or out-of-bag without one.
     patience : int
@@ -103,8 +103,6 @@ class PsiVGPMIL(ClassifierMixin, BaseEstimator):
     (40, 2)
     """
 
-    _default_density: ClassVar[Density] = HyperbolicSecant()
-
     def __init__(
         self,
         density: Density | None = None,
@@ -121,7 +119,8 @@ class PsiVGPMIL(ClassifierMixin, BaseEstimator):
         aggregate: str = "noisy_or",
         start: str | float = "labels",
         max_iter: int = 100,
-        tol: float = 1e-5,
+        tol: float = 5e-4,
+        accelerate: bool = True,
         early_stopping: str | None = None,
         patience: int = 10,
         calibrate: str | bool = "auto",
@@ -151,6 +150,7 @@ class PsiVGPMIL(ClassifierMixin, BaseEstimator):
         self.start = start
         self.max_iter = max_iter
         self.tol = tol
+        self.accelerate = accelerate
         self.early_stopping = early_stopping
         self.patience = patience
         self.calibrate = calibrate
@@ -203,17 +203,20 @@ class PsiVGPMIL(ClassifierMixin, BaseEstimator):
             found,
             supervision,
             options,
-            rng=_generator(self.random_state),
+            rng=read_random_state(self.random_state),
             evaluation=self._evaluation(eval_set, found),
             callbacks=(*callbacks, *([_log_row] if self.verbose else [])),
-            previous=getattr(self, "model_", None) if self.warm_start else None,
+            previous=self._previous(found) if self.warm_start else None,
         )
         return self._keep(training, found, T)
 
     def _keep(self, training: Training, bags: Bags, T: Array) -> Self:
         self.model_, self.history_, self.loo_ = training.model, training.history, training.loo
         self.label_posterior_ = bags.in_input_order(training.pi)
-        self.elbo_, self.n_iter_ = training.history[-1]["elbo"], len(training.history)
+        last = [row for row in training.history if row["stage"] == training.history[-1]["stage"]]
+        score = f"eval_{self.early_stopping}"
+        kept = last[-1] if self.early_stopping is None else max(last, key=lambda row: row[score])
+        self.elbo_, self.n_iter_ = kept["elbo"], len(training.history)
         self.converged_ = training.converged
         self.training_counts_ = {"bags": len(bags), "positive": int(T.sum()), "instances": len(bags.X)}
         if not self.converged_ and self.early_stopping is None and self.max_iter > 0 and self.tol > 0:
@@ -223,97 +226,6 @@ class PsiVGPMIL(ClassifierMixin, BaseEstimator):
                 stacklevel=3,
             )
         return self._expose()
-
-    def _expose(self) -> Self:
-        model = self.model_
-        self.classes_ = np.array([0, 1])
-        self.n_features_in_ = len(model.scaling.location)
-        self.kernel_, self.inducing_points_ = model.gp.kernel, model.scaling.invert(model.gp.Z)
-        self.q_mean_, self.q_cov_ = model.posterior.m, model.posterior.S
-        self.mean_ = float(model.gp.bias * model.posterior.m[-1]) if model.gp.bias else 0.0
-        self.threshold_, self.instance_threshold_ = model.threshold, model.instance_threshold
-        return self
-
-    def predict_dist(
-        self,
-        bags: Any,
-        bag_ids: Any = None,
-        *,
-        raw: bool = False,
-        method: str | None = None,
-        n_samples: int = 1000,
-        level: float = 0.95,
-        joint: bool = False,
-    ) -> Prediction:
-        """Bag and instance probabilities, standard deviations, intervals, log-odds and latent moments.
-
-        Parameters
-        ----------
-        raw : leave out the calibration.
-        method : "quadrature" or, as in the paper, "sample".
-        level : mass of the credible intervals.
-        joint : add the bag's standard deviation with the correlation between its instances kept.
-        """
-        if method not in (None, "quadrature", "sample"):
-            raise InputError(f'method must be "quadrature" or "sample", got {method!r}.')
-        if not 0 < level < 1:
-            raise InputError(f"level must lie between 0 and 1, got {level}.")
-        return self._model().predict(
-            self._bags(bags, bag_ids), raw=raw, method=method, n_samples=n_samples, level=level, joint=joint
-        )
-
-    def predict_proba(self, bags: Any, bag_ids: Any = None) -> Array:
-        """(B, 2) probabilities of the labels 0 and 1."""
-        prob = self.predict_dist(bags, bag_ids).prob
-        return np.column_stack([1.0 - prob, prob])
-
-    def decision_function(self, bags: Any, bag_ids: Any = None) -> Array:
-        """(B,) log-odds, above the threshold's own exactly where ``predict`` says 1."""
-        model = self._model()
-        shift = np.log(model.threshold) - np.log1p(-model.threshold)
-        return np.asarray(self.predict_dist(bags, bag_ids).log_odds - shift)
-
-    def predict(self, bags: Any, bag_ids: Any = None) -> Array:
-        """(B,) labels at the model's bag threshold."""
-        return self.predict_dist(bags, bag_ids).label
-
-    def predict_instances(
-        self,
-        bags: Any,
-        bag_ids: Any = None,
-        *,
-        return_std: bool = False,
-        as_frame: bool = False,
-        recalibrated: bool = False,
-        raw: bool = False,
-    ) -> Any:
-        """Per bag the instance probabilities (n_i,), with standard deviations or as one table on request.
-
-        Parameters
-        ----------
-        recalibrated : map scores to the share of positives among instances of that score, from out-of-bag scores.
-        raw : leave out the calibration of the latent log-odds.
-        """
-        prediction = self.predict_dist(bags, bag_ids, raw=raw)
-        prob = prediction.instance_prob
-        if recalibrated:
-            recalibration = self._model().recalibration
-            if recalibration is None:
-                raise InputError("recalibrated instance probabilities need positive and negative training bags.")
-            prob = recalibration.apply(prediction.instance_log_odds)
-        if as_frame:
-            frame = prediction.to_frame("instance")
-            if recalibrated:
-                frame["prob"] = prob if prediction.rows is None else prob[np.argsort(prediction.rows)]
-            return frame
-        split = prediction.split(prob)
-        return (split, prediction.split(prediction.instance_std)) if return_std else split
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to a safetensors file, atomically; it holds no training rows."""
-        self._model()
-        parameters = {k: v for k, v in self.get_params(deep=False).items() if k not in _NOT_STORED}
-        save_model(path, ModelFile(self.model_, parameters, self.feature_fingerprint, self.training_counts_))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> PsiVGPMIL:
@@ -325,36 +237,19 @@ class PsiVGPMIL(ClassifierMixin, BaseEstimator):
         estimator.model_, estimator.training_counts_ = file.model, file.training_counts
         return estimator._expose()
 
-    def __sklearn_tags__(self) -> Tags:
-        """One sample is a bag, not a row; labels are binary."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False
-        tags.input_tags.allow_nan = False
-        tags.classifier_tags.multi_class = False
-        tags.no_validation = True
-        return tags
-
-    def __sklearn_is_fitted__(self) -> bool:
-        """Whether fit or load has been called."""
-        return hasattr(self, "model_")
-
-    def _model(self) -> TrainedModel:
-        if not hasattr(self, "model_"):
-            raise NotFitted("this model is not fitted. Call fit() or load a model.")
-        return self.model_
-
-    def _bags(self, bags: Any, bag_ids: Any = None) -> Bags:
-        self._model()
-        found = read_bags(bags, bag_ids, what="prediction set")
-        if found.n_features != self.n_features_in_:
-            raise InputError(f"model expects {self.n_features_in_} features, got {found.n_features}.")
-        return found
+    def _previous(self, bags: Bags) -> TrainedModel | None:
+        model: TrainedModel | None = getattr(self, "model_", None)
+        if model is not None and len(model.scaling.location) != bags.n_features:
+            raise InputError(f"warm_start: model has {len(model.scaling.location)} features, got {bags.n_features}.")
+        return model
 
     def _evaluation(self, eval_set: tuple[Any, Any] | None, training: Bags) -> tuple[Bags, Array] | None:
         if eval_set is None:
             if self.early_stopping in ("auc", "log_loss"):
                 raise InputError(f'early_stopping "{self.early_stopping}" needs eval_set=(bags, y).')
             return None
+        if not isinstance(eval_set, (tuple, list)) or len(eval_set) != 2:
+            raise InputError("eval_set must be a pair (bags, y).")
         bags = read_bags(eval_set[0], what="evaluation set")
         if bags.n_features != training.n_features:
             raise InputError(f"eval_set has {bags.n_features} features, expected {training.n_features}.")
@@ -397,18 +292,6 @@ class GVGPMIL(PsiVGPMIL):
     """
 
     _default_density: ClassVar[Density] = GammaMixture(1.0, 1.0)
-
-
-_NOT_STORED = ("inducing_points", "random_state", "verbose", "warm_start", "feature_fingerprint")
-
-
-def _generator(random_state: Any) -> np.random.Generator:
-    if isinstance(random_state, np.random.RandomState):
-        return np.random.default_rng(int(random_state.randint(2**31)))
-    try:
-        return np.random.default_rng(random_state)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"random_state must be an int, a Generator or None, got {random_state!r}.") from error
 
 
 def _log_row(row: dict[str, Any]) -> None:

@@ -6,10 +6,9 @@ from itertools import islice
 
 import numpy as np
 
-from psimil.inference.fitting import Record, iterate
+from psimil.inference.fitting import Record, first_posterior, iterate
 from psimil.inference.learning import KernelState, with_kernel
 from psimil.inference.loo import loo_score
-from psimil.inference.posterior import Posterior
 from psimil.inference.problem import Problem
 from psimil.inference.sparse_gp import SparseGP
 
@@ -36,6 +35,6 @@ def search_kernel(record: Record, problem: Problem, aggregate: str) -> SparseGP:
 
 
 def _score(gp: SparseGP, problem: Problem, aggregate: str) -> float:
-    passes = iterate(problem, KernelState(gp, Posterior.prior(gp.size)))
+    passes = iterate(problem, KernelState(gp, first_posterior(gp)))
     record = next(islice(passes, PASSES - 1, PASSES))
     return loo_score(record, problem, aggregate)

@@ -49,7 +49,7 @@ def with_kernel(gp: SparseGP, log_parameters: Array) -> SparseGP:
 class CollapsedStep:
     """A few quasi-Newton steps on the collapsed bound; never lowers the bound."""
 
-    steps: int = 3
+    steps: int = 5
     log_z: bool = True
 
     def __call__(self, state: KernelState, local: Local, problem: Problem, iteration: int) -> KernelState:

@@ -10,9 +10,10 @@ from psimil.inference.fitting import Record
 
 @dataclass
 class Convergence:
-    """Stop when the bound moved by less than ``tol`` of itself, kernel steps included."""
+    """Stop when a pass raised the bound by less than ``tol`` nats per bag and no kernel step is to come."""
 
     tol: float
+    bags: int
     previous: float | None = None
     converged: bool = False
 
@@ -20,7 +21,7 @@ class Convergence:
         """Whether to stop after this record."""
         bound = record.bound.total
         if self.previous is not None and not record.kernel_moved:
-            self.converged = abs(bound - self.previous) <= self.tol * max(abs(bound), 1.0)
+            self.converged = abs(bound - self.previous) <= self.tol * self.bags
         self.previous = bound
         return self.converged
 

@@ -47,7 +47,8 @@ class Options:
     aggregate: str = "noisy_or"
     start: str | float = "labels"
     max_iter: int = 100
-    tol: float = 1e-5
+    tol: float = 5e-4
+    accelerate: bool = True
     early_stopping: str | None = None
     patience: int = 10
     standardize: bool = True

@@ -37,6 +37,11 @@ class Posterior:
         """The prior N(0, I)."""
         return cls(np.zeros(size), np.eye(size))
 
+    @classmethod
+    def concentrated(cls, size: int, spread: float) -> Posterior:
+        """N(0, spread^2 I): a start from which densities with two basins find the one near zero."""
+        return cls(np.zeros(size), np.eye(size) / spread)
+
     @cached_property
     def U(self) -> Array:
         """R^-T (M, M), upper triangular: S = U U'."""

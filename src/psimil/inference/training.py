@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
 from psimil.inference.calibration import IDENTITY, Calibration, LatentBags, calibration_helps, fit_calibration
-from psimil.inference.fitting import Record, Schedule, iterate, random_labels, start_from_labels
+from psimil.inference.fitting import Record, Schedule, first_posterior, iterate, random_labels, start_from_labels
 from psimil.inference.kernel_search import search_kernel
 from psimil.inference.learning import CollapsedStep, KernelState, KernelStep, PaperStep
+from psimil.inference.log_z import has_exact_log_z
 from psimil.inference.loo import LeaveOneOut, log_predictive, loo_score, out_of_bag
 from psimil.inference.monitors import Convergence, EarlyStopping
 from psimil.inference.options import Options
-from psimil.inference.posterior import Posterior
 from psimil.inference.problem import Problem, chunk_rows
 from psimil.inference.sparse_gp import SparseGP
 from psimil.inference.thresholds import bag_threshold, fit_recalibration, instance_threshold
@@ -91,7 +91,7 @@ def train(
         cache=not streamed,
     )
     fit = _Fit(problem, options, callbacks, scaling, evaluation, seed=int(rng.integers(2**31)))
-    state = KernelState(gp, previous.posterior if previous else Posterior.prior(gp.size))
+    state = KernelState(gp, previous.posterior if previous else first_posterior(gp))
     pi = None
     if options.start != "labels" and previous is None:
         pi = random_labels(problem, float(options.start), rng)
@@ -122,11 +122,11 @@ class _Fit:
         if options.learns_on_logistic:
             logistic = replace(self.problem, density=HyperbolicSecant())
             record = self.run(logistic, state, step, pi, stage="kernel")
-            state, step = KernelState(record.gp, Posterior.prior(record.gp.size)), None
+            state, step = KernelState(record.gp, first_posterior(record.gp)), None
         record = self.run(self.problem, state, step, pi, stage="fit")
         if options.hyperparameters == "loo":
             gp = search_kernel(record, self.problem, options.aggregate)
-            record = self.run(self.problem, KernelState(gp, Posterior.prior(gp.size)), None, pi, stage="loo")
+            record = self.run(self.problem, KernelState(gp, first_posterior(gp)), None, pi, stage="loo")
         return record
 
     def run(
@@ -134,10 +134,11 @@ class _Fit:
     ) -> Record:
         """Passes until a monitor, a callback or max_iter stops them; the best record under early stopping."""
         options = self.options
-        convergence, stopping = Convergence(options.tol), self._early_stopping()
+        convergence, stopping = Convergence(options.tol, len(self.problem.labels.T)), self._early_stopping()
         schedule = PAPER_SCHEDULE if options.hyperparameters in ("paper", "published") else Schedule()
+        accelerate = options.accelerate and options.label_posterior != "max" and has_exact_log_z(problem.density)
         record: Record | None = None
-        for record in iterate(problem, state, step_kernel=step, schedule=schedule, pi=pi):
+        for record in iterate(problem, state, step_kernel=step, schedule=schedule, pi=pi, accelerate=accelerate):
             row = {"stage": stage, "iteration": record.step, **record.bound.as_dict()}
             stop = convergence(record)
             if stopping is not None:

@@ -1,0 +1,91 @@
+"""Leave-one-bag-out: its cost in passes, and how well it orders settings as held-out bags do."""
+
+import argparse
+import warnings
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from bench_pass import full_pass
+from problem import random_problem, settled, sparse_gp
+from scipy.stats import spearmanr
+from sklearn.model_selection import StratifiedKFold
+from timing import best_of, last_line
+
+from psimil import RBF, GammaMixture, HyperbolicSecant, PsiVGPMIL
+from psimil.datasets import load_musk1, mnist_split
+from psimil.inference.leave_one_out import leave_one_out
+from psimil.inference.loo import log_predictive
+
+RESIDUALS = ("projected", "full")
+DENSITIES = (HyperbolicSecant(), GammaMixture(1.0, 1.0))
+
+
+def cost() -> float:
+    """Seconds of leave-one-bag-out over those of a pass, N = 56 000, M = 200."""
+    problem = random_problem()
+    record = settled(problem, sparse_gp(problem))
+    found = best_of(
+        {
+            "pass": lambda: full_pass(record.projection, record.next_posterior, problem),
+            "loo": lambda: leave_one_out(record.projection, record.next_posterior, record.local, problem),
+        }
+    )
+    return found["loo"] / found["pass"]
+
+
+def both_scores(parameters: dict[str, Any], train: tuple[Any, Any], test: tuple[Any, Any]) -> tuple[float, float]:
+    """Mean log predictive of the training bags left out one by one, and of held-out bags."""
+    model = PsiVGPMIL(hyperparameters=None, max_iter=30, random_state=0, **parameters).fit(*train)
+    seen = model.predict_dist(test[0])
+    return model.loo_.mean_log_predictive, float(log_predictive(seen.log_odds, test[1]).mean())
+
+
+def settings(scales: tuple[float, ...], m: int) -> list[dict[str, Any]]:
+    """The grid over variance, length scale, residual and density."""
+    return [
+        {"kernel": RBF(v, s), "residual": r, "density": d, "n_inducing": m}
+        for v, s, r, d in product((2.0, 10.0), scales, RESIDUALS, DENSITIES)
+    ]
+
+
+def on_mnist(data: Path) -> list[tuple[float, float]]:
+    """Scores of every setting on one split."""
+    (bags, y, _), (test, test_y, _) = mnist_split(data)
+    return [both_scores(p, (bags, y), (test, test_y)) for p in settings((2.0, 4.0, 8.0), 200)]
+
+
+def on_musk1() -> list[tuple[float, float]]:
+    """Scores of every setting, averaged over ten folds twice."""
+    bags, y = load_musk1()
+    scores = []
+    for parameters in settings((5.0, 8.0, 13.0), 100):
+        folds = []
+        for seed in range(2):
+            for train, test in StratifiedKFold(10, shuffle=True, random_state=seed).split(np.zeros(len(y)), y):
+                folds.append(both_scores(parameters, (bags[train], y[train]), (bags[test], y[test])))
+        scores.append(tuple(np.mean(folds, axis=0)))
+    return scores
+
+
+def main() -> None:
+    """Print cost and rank correlations; the last line is JSON."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, help="directory with the four IDX files of MNIST; without it MUSK1 only")
+    arguments = parser.parse_args()
+    figures: dict[str, float] = {"passes": cost()}
+    print(f"leave-one-bag-out costs {figures['passes']:.2f} passes")
+    warnings.simplefilter("ignore")
+    tasks = {"musk1": on_musk1} | ({"mnist": lambda: on_mnist(arguments.data)} if arguments.data else {})
+    for name, scores_of in tasks.items():
+        scores = np.array(scores_of())
+        for loo, held_out in scores:
+            print(f"  {name}: left out {loo:.4f}, held out {held_out:.4f}")
+        figures[f"spearman_{name}"] = float(spearmanr(scores[:, 0], scores[:, 1]).statistic)
+        print(f"{name}: {len(scores)} settings, Spearman {figures[f'spearman_{name}']:.3f}")
+    last_line(benchmark="loo", **figures)
+
+
+if __name__ == "__main__":
+    main()
