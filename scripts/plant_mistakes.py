@@ -1,0 +1,143 @@
+"""Plant mistakes one by one in a copy of the source and see whether the tests notice.
+
+Run from the root of a checkout, in its environment: ``.venv/bin/python scripts/plant_mistakes.py``. The last line is
+``N killed, M survived``; the exit code is 1 when any mistake survives.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+class Mistake(NamedTuple):
+    """A line of the source, what replaces it, and the test files that should notice first."""
+
+    name: str
+    file: str
+    right: str
+    wrong: str
+    tests: str
+
+
+MISTAKES = [
+    Mistake("sign of 2T - 1 in mean field", "model/label_posteriors.py",
+            "sign = labels.spread(2.0 * labels.T - 1.0)", "sign = labels.spread(1.0 - 2.0 * labels.T)",
+            "label_posteriors"),
+    Mistake("H where log H belongs", "inference/options.py",
+            "return float(np.log(self.H))", "return float(self.H)", "estimator estimator_training identities"),
+    Mistake("k~ missing from the latent variance", "inference/local_pass.py",
+            "s2 = k + np.vecdot(W, W)", "s2 = np.vecdot(W, W)", "pass bound identities"),
+    Mistake("theta without its 1/2", "model/densities.py",
+            "np.tanh(0.5 * x) / (2.0 * x)", "np.tanh(0.5 * x) / x", "densities"),
+    Mistake("Gamma theta without the 1/2 of x^2", "model/densities.py",
+            "return np.asarray(self.alpha / (self.beta + 0.5 * np.square(c)))",
+            "return np.asarray(self.alpha / (self.beta + np.square(c)))", "densities"),
+    Mistake("max for noisy-or", "inference/prediction.py",
+            '(noisy_or if aggregate == "noisy_or" else largest)', "(largest)", "prediction estimator_predict"),
+    Mistake("log Z dropped from the bound", "inference/bound.py",
+            "+ self.entropy - self.log_z", "+ self.entropy", "bound log_z estimator"),
+    Mistake("log Z dropped from the collapsed bound", "inference/collapsed.py",
+            "value -= float(w @ r)", "value -= 0.0 * float(w @ r)", "collapsed"),
+    Mistake("kernel without its variance", "model/kernels/stationary.py",
+            "log_v = x.dtype.type(np.log(self.variance))", "log_v = x.dtype.type(0.0)", "kernels"),
+    Mistake("diagonal without the variance", "model/kernels/stationary.py",
+            "return np.full(len(X), self.variance, dtype=X.dtype)", "return np.ones(len(X), dtype=X.dtype)",
+            "kernels"),
+    Mistake("length scale not squared", "model/kernels/stationary.py",
+            "left = np.column_stack([x, -0.5 * np.vecdot(x, x),", "left = np.column_stack([x, -1.0 * np.vecdot(x, x),",
+            "kernels"),
+    Mistake("chunks off by one bag", "inference/problem.py",
+            'last = max(int(np.searchsorted(offsets, target, side="right")) - 1, first + 1)',
+            'last = min(max(int(np.searchsorted(offsets, target, side="right")), first + 2), len(offsets) - 2) or 1',
+            "pass bound"),
+    Mistake("offsets off by one when slicing bags", "model/bags.py",
+            "return self.X[self.offsets[b] : self.offsets[b + 1]]",
+            "return self.X[self.offsets[b] : self.offsets[b + 1] - 1]", "bags"),
+    Mistake("statistics not symmetrised", "inference/local_pass.py",
+            "Statistics(symmetric(gram), V_kappa", "Statistics(gram, V_kappa", "pass bound identities"),
+    Mistake("jitter not in the stored factor", "foundations/linalg.py",
+            "return Factor(np.ascontiguousarray(L), relative * scale)",
+            "return Factor(np.ascontiguousarray(L), 0.0)", "linalg"),
+    Mistake("negative variance hidden by abs", "foundations/linalg.py",
+            "return np.maximum(variance, 0.0)", "return np.abs(variance)", "linalg"),
+    Mistake("KL with the wrong sign", "inference/bound.py", "return -self.kl + self.potential",
+            "return self.kl + self.potential", "bound identities"),
+    Mistake("KL without log determinant", "inference/posterior.py",
+            "- len(self.m)) + np.log(np.diag(self.R)).sum())", "- len(self.m)))", "bound pass identities"),
+    Mistake("mean from the old kappa sign", "inference/local_pass.py",
+            "kappa, w_bags = q.pi - 0.5", "kappa, w_bags = 0.5 - q.pi", "pass bound identities"),
+    Mistake("kappa = pi", "inference/local_pass.py",
+            "kappa, w_bags = q.pi - 0.5", "kappa, w_bags = q.pi", "pass bound identities"),
+    Mistake("exact posterior without normalisation", "model/label_posteriors.py",
+            "log_pi = mu - plus - labels.spread(log_norm + np.where(T == 1, 0.0, log_H))", "log_pi = mu - plus",
+            "label_posteriors"),
+    Mistake("known labels ignored", "model/label_posteriors.py",
+            "        pi = np.where(free, pi, labels.known)\n        gain", "        gain", "label_posteriors"),
+    Mistake("bag weights ignored in the statistics", "inference/local_pass.py",
+            "        if problem.weighted:", "        if False:", "pass identities estimator"),
+    Mistake("leave-one-out keeps the bag", "inference/leave_one_out.py",
+            "r = mu - _apply(A, kappa)", "r = mu", "leave_one_out"),
+    Mistake("leave-one-out variance of the full fit", "inference/leave_one_out.py",
+            'return mean, np.einsum("bii->bi", A) + np.einsum("bji,bji->bi", tA, X)',
+            'return mean, np.einsum("bii->bi", A)', "leave_one_out"),
+    Mistake("adjoint of K_zz without its 1/2", "inference/collapsed.py",
+            "core = 0.5 * (np.eye(M) - second[:M]) - moved", "core = (np.eye(M) - second[:M]) - moved", "collapsed"),
+    Mistake("bag variance as sum of variances", "inference/moments.py",
+            "variance = np.exp(2.0 * log_survival) *", "variance = np.exp(1.0 * log_survival) *", "moments"),
+    Mistake("calibration scale on the variance, not its square", "inference/calibration.py",
+            "self.spread**2 * variance", "self.spread * variance", "calibration"),
+    Mistake("prior variance without the constant mean", "inference/sparse_gp.py",
+            "return self.explained_variance(V) + self.bias**2", "return self.explained_variance(V)", "collapsed log_z"),
+    Mistake("instance outputs in stored order", "model/bags.py",
+            "restored[self.rows] = values", "restored[:] = values", "bags estimator"),
+    Mistake("threshold at the wrong tail", "inference/thresholds.py",
+            "1.0 - false_positive_rate", "false_positive_rate", "thresholds"),
+    Mistake("over-relaxed steps never taken back", "inference/fitting.py",
+            "and record.gp is gp and not bound.total >= record.bound.total:", "and False:", "bound fitting"),
+]  # fmt: skip
+
+
+def notices(mistake: Mistake, python: str) -> bool:
+    """Whether the tests fail with the mistake in place."""
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "src"
+        shutil.copytree(ROOT / "src", source)
+        path = source / "psimil" / mistake.file
+        text = path.read_text()
+        if text.count(mistake.right) == 0:
+            raise SystemExit(f"{mistake.name}: {mistake.file} no longer holds {mistake.right!r}")
+        path.write_text(text.replace(mistake.right, mistake.wrong))
+        files = [f"tests/test_{name}.py" for name in mistake.tests.split()]
+        files = [file for file in files if (ROOT / file).exists()]
+        command = [python, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", "not slow", *files]
+        environment = {**os.environ, "PYTHONPATH": str(source), "OPENBLAS_NUM_THREADS": "1"}
+        run = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+        if run.returncode not in (0, 1):
+            raise SystemExit(f"{mistake.name}: pytest ended with {run.returncode}\n{run.stdout[-2000:]}")
+        return run.returncode == 1
+
+
+def main() -> int:
+    """Plant all mistakes, or those whose name contains a text."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default="", help="plant only mistakes whose name contains this text")
+    arguments = parser.parse_args()
+    chosen = [m for m in MISTAKES if arguments.only in m.name]
+    survived = []
+    for mistake in chosen:
+        killed = notices(mistake, sys.executable)
+        print(f"{'killed  ' if killed else 'SURVIVED'}  {mistake.name} ({mistake.file})", flush=True)
+        survived += [] if killed else [mistake.name]
+    print(f"{len(chosen) - len(survived)} killed, {len(survived)} survived")
+    return 1 if survived else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
