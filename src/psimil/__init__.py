@@ -1,15 +1,23 @@
 """psimil learns from bags: one label per bag in, probabilities with uncertainty for bags and instances out.
 
 Start with :class:`VGPMIL` or :class:`GVGPMIL` and :class:`Bags`; ``datasets.load_musk1`` has something to try them on.
+Names are loaded when first used, so that ``import psimil`` and ``psimil --help`` are quick.
 """
 
-from psimil import datasets
-from psimil.estimator import GVGPMIL, VGPMIL, PsiVGPMIL
-from psimil.model.bags import Bags
-from psimil.model.custom_density import density_from_log
-from psimil.model.densities import GammaMixture, HyperbolicSecant, SmoothLaplace, StudentT
-from psimil.model.kernels import RBF, Constant, Linear, Matern32, Matern52
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from psimil.version import VERSION
+
+if TYPE_CHECKING:
+    from psimil import datasets
+    from psimil.estimator import GVGPMIL, VGPMIL, PsiVGPMIL
+    from psimil.model.bags import Bags
+    from psimil.model.custom_density import density_from_log
+    from psimil.model.densities import GammaMixture, HyperbolicSecant, SmoothLaplace, StudentT
+    from psimil.model.kernels import RBF, Constant, Linear, Matern32, Matern52
 
 __version__ = VERSION
 
@@ -30,3 +38,28 @@ __all__ = [
     "datasets",
     "density_from_log",
 ]
+
+_HOMES = {
+    "psimil.estimator": ("GVGPMIL", "VGPMIL", "PsiVGPMIL"),
+    "psimil.model.bags": ("Bags",),
+    "psimil.model.custom_density": ("density_from_log",),
+    "psimil.model.densities": ("GammaMixture", "HyperbolicSecant", "SmoothLaplace", "StudentT"),
+    "psimil.model.kernels": ("RBF", "Constant", "Linear", "Matern32", "Matern52"),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name on first use (PEP 562)."""
+    if name == "datasets":
+        return import_module("psimil.datasets")
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'psimil' has no attribute {name!r}")
+    value = getattr(import_module(_HOME_OF[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """Public names, loaded or not."""
+    return sorted({*globals(), *__all__})

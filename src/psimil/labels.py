@@ -45,7 +45,10 @@ def read_bag_labels(y: Any, bags: Bags) -> Array:
     >>> read_bag_labels([1, 0], read_bags([[[1.0]], [[2.0]]]))
     array([1, 0])
     """
-    values = np.asarray(y)
+    try:
+        values = np.asarray(y)
+    except ValueError as error:
+        raise InputError("labels are ragged, expected one per bag.") from error
     if values.ndim == 2 and values.shape[1] == 1:
         values = values.ravel()
     if values.ndim != 1:
@@ -77,8 +80,12 @@ def read_instance_labels(y: Any, bags: Bags, T: Array, H: float) -> Array | None
     """
     if y is None:
         return None
-    per_bag = len(y) == len(bags) and all(np.ndim(part) == 1 for part in y)
-    values = np.concatenate([np.asarray(part) for part in y]) if per_bag else np.asarray(y)
+    if not hasattr(y, "__len__") or isinstance(y, (str, bytes, dict)):
+        raise InputError(f"y_instances must be a sequence, got {type(y).__name__}.")
+    if np.ndim(next(iter(y), 0)) == 1:
+        per_bag, values = True, _concatenated(y, bags)
+    else:
+        per_bag, values = False, np.asarray(y)
     if values.ndim != 1 or len(values) != len(bags.X):
         raise InputError(f"{len(bags.X)} instances but y_instances has shape {values.shape}.")
     if bags.rows is not None and not per_bag:
@@ -90,8 +97,8 @@ def read_instance_labels(y: Any, bags: Bags, T: Array, H: float) -> Array | None
     if (known < 0).all():
         return None
     if np.isinf(H):
-        starts = bags.offsets[:-1]
-        wrong = np.where(T == 0, np.maximum.reduceat(known, starts) == 1, np.maximum.reduceat(known, starts) == 0)
+        low, high = (extreme.reduceat(known, bags.offsets[:-1]) for extreme in (np.minimum, np.maximum))
+        wrong = np.where(T == 0, high == 1, (low == 0) & (high == 0))  # low is -1 where a label is unknown
         if wrong.any():
             b = int(np.argmax(wrong))
             kind = (
@@ -111,12 +118,42 @@ def read_weights(sample_weight: Any, bags: Bags) -> Array:
     """
     if sample_weight is None:
         return np.ones(len(bags))
-    weights = np.asarray(sample_weight, dtype=np.float64)
+    try:
+        weights = np.asarray(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError("sample_weight must be numbers, one per bag.") from error
     if weights.shape != (len(bags),):
         raise InputError(f"{len(bags)} bags but sample_weight has shape {weights.shape}.")
     if not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
         raise InputError("sample_weight must be finite, >= 0, and not all zero.")
     return weights
+
+
+def read_random_state(random_state: Any) -> np.random.Generator:
+    """A generator of the caller's own choosing; numpy's global state is never touched.
+
+    Examples
+    --------
+    >>> int(read_random_state(0).integers(10)) == int(read_random_state(0).integers(10))
+    True
+    """
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(int(random_state.randint(2**31)))
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"random_state must be an int, a Generator or None, got {random_state!r}.") from error
+
+
+def _concatenated(y: Any, bags: Bags) -> Array:
+    """(N,) instance labels given as one sequence per bag."""
+    parts = [np.asarray(part) for part in y]
+    if len(parts) != len(bags):
+        raise InputError(f"{len(bags)} bags but instance labels for {len(parts)} bags.")
+    for name, size, part in zip(bags.names, bags.sizes, parts, strict=True):
+        if part.shape != (size,):
+            raise InputError(f"bag {name} has {size} instances but instance labels of shape {part.shape}.")
+    return np.concatenate(parts)
 
 
 def _is_binary(value: Any) -> bool:

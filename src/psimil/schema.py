@@ -90,17 +90,30 @@ def check_tensors(tensors: dict[str, Array], facts: Any) -> None:
         raise ModelFileError('model file: tensor "feature_scale" must be > 0.')
 
 
+def check_counts(header: dict[str, Any]) -> None:
+    """Refuse training counts, versions and fingerprints of the wrong kind."""
+    counts, names = header["training_counts"], ("bags", "positive", "instances")
+    if not isinstance(counts, dict) or set(counts) != set(names):
+        raise ModelFileError("model file: the training counts are incomplete or unknown.")
+    if not all(isinstance(value, int) and value >= 0 for value in counts.values()):
+        raise ModelFileError("model file: the training counts must be integers >= 0.")
+    if not isinstance(header["library"], str) or not isinstance(header["feature_fingerprint"], (str, type(None))):
+        raise ModelFileError("model file: library version and feature fingerprint must be text.")
+
+
 def model_from(tensors: dict[str, Array], facts: dict[str, Any]) -> TrainedModel:
     """The trained model of checked tensors and facts."""
     try:
-        for name in ("jitter", "bias", "threshold", "instance_threshold"):
-            if not isinstance(facts[name], (int, float)) or not math.isfinite(facts[name]) or facts[name] < 0:
-                raise InputError(f"{name} must be a number >= 0, got {facts[name]}.")
+        for name, most in _MOST.items():
+            if not _is_number(facts[name]) or not 0 <= facts[name] <= most:
+                raise InputError(f"{name} must be a number between 0 and {most}, got {facts[name]}.")
+        if not isinstance(facts["seed"], int) or facts["seed"] < 0:
+            raise InputError(f"seed must be an integer >= 0, got {facts['seed']}.")
         for name, allowed in _CHOICES.items():
             if facts[name] not in allowed:
                 raise InputError(f"{name} is {facts[name]!r}.")
         calibration = Calibration(**facts["calibration"])
-        if not (calibration.scale > 0 and calibration.spread > 0 and math.isfinite(calibration.shift)):
+        if not all(map(_is_number, asdict(calibration).values())) or min(calibration.scale, calibration.spread) <= 0:
             raise InputError("the calibration is not increasing.")
         kernel = kernel_from(facts["kernel"])
         gp = SparseGP(
@@ -125,18 +138,24 @@ def model_from(tensors: dict[str, Array], facts: dict[str, Any]) -> TrainedModel
             recalibration,
             facts["dtype"],
             facts["expectation"],
-            int(facts["seed"]),
+            facts["seed"],
         )
-    except (InputError, TypeError, KeyError, ValueError, AttributeError, RecursionError) as error:
+    except _BROKEN as error:
         raise ModelFileError(f"model file: {error}") from None
 
 
+_BROKEN = (InputError, TypeError, KeyError, ValueError, AttributeError, OverflowError, RecursionError)
+_MOST = {"jitter": 1e300, "bias": 1e6, "threshold": 1.0, "instance_threshold": 1.0}
 _CHOICES = {
     "residual": ("projected", "full", "unit"),
     "aggregate": ("noisy_or", "max"),
     "dtype": ("float64", "float32"),
     "expectation": ("quadrature", "sample"),
 }
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def kernel_json(kernel: Kernel) -> dict[str, Any]:
@@ -167,10 +186,12 @@ def kernel_from(facts: Any) -> Kernel:
     """
     values = dict(facts)
     kind = values.pop("kind")
-    if kind == "Sum":
+    if kind == "Sum" and set(values) == {"left", "right"}:
         return Sum(kernel_from(values["left"]), kernel_from(values["right"]))
-    if kind not in KERNELS:
+    if not isinstance(kind, str) or kind not in KERNELS:
         raise InputError(f"unknown kernel {kind!r}.")
+    if not _is_number(values["variance"]) or any(name.startswith("_") for name in values):
+        raise InputError(f"the parameters of kernel {kind} are not numbers.")
     if isinstance(values.get("lengthscale"), list):
         values["lengthscale"] = tuple(values["lengthscale"])
     return KERNELS[kind](**values)
@@ -182,7 +203,7 @@ def parameters_json(parameters: dict[str, Any]) -> dict[str, Any]:
     for name, value in parameters.items():
         if isinstance(value, Kernel):
             encoded[name] = kernel_json(value)
-        elif type(value).__name__ in DENSITIES and is_dataclass(value):
+        elif type(value) in DENSITIES.values() and is_dataclass(value):
             encoded[name] = {"kind": type(value).__name__, **{f.name: getattr(value, f.name) for f in fields(value)}}
         elif isinstance(value, float) and math.isinf(value):
             encoded[name] = "inf"
@@ -199,14 +220,28 @@ def parameters_from(parameters: Any) -> dict[str, Any]:
     """Constructor parameters from JSON; a density of the user's own comes back as the default."""
     if not isinstance(parameters, dict):
         raise ModelFileError("model file: parameters are not a table.")
-    decoded: dict[str, Any] = {}
-    for name, value in parameters.items():
-        if isinstance(value, dict):
-            kind = value.get("kind")
-            if kind in DENSITIES:
-                decoded[name] = DENSITIES[kind](**{k: v for k, v in value.items() if k != "kind"})
-            elif kind != "custom":
-                decoded[name] = kernel_from(value)
-        else:
-            decoded[name] = np.inf if value == "inf" else value
-    return decoded
+    try:
+        decoded = {name: _parameter(value) for name, value in parameters.items()}
+    except _BROKEN as error:
+        raise ModelFileError(f"model file: parameters: {error}") from None
+    return {name: value for name, value in decoded.items() if value is not _CUSTOM}
+
+
+_CUSTOM = object()
+
+
+def _parameter(value: Any) -> Any:
+    if isinstance(value, list):
+        raise InputError("a list is not a parameter.")
+    if not isinstance(value, dict):
+        return np.inf if value == "inf" else value
+    values = dict(value)
+    kind = values.get("kind")
+    if kind == "custom":
+        return _CUSTOM
+    if kind not in DENSITIES:
+        return kernel_from(values)
+    del values["kind"]
+    if not all(map(_is_number, values.values())):
+        raise InputError(f"the parameters of density {kind} are not numbers.")
+    return DENSITIES[kind](**values)

@@ -18,13 +18,15 @@ from safetensors.numpy import save as save_tensors
 from psimil.atomic import atomic_write
 from psimil.foundations.errors import MissingFile, ModelFileError
 from psimil.inference.trained import TrainedModel
-from psimil.schema import check_tensors, model_from, model_tensors, parameters_from, parameters_json
+from psimil.schema import check_counts, check_tensors, model_from, model_tensors, parameters_from, parameters_json
 from psimil.version import VERSION
 
 Array = NDArray[Any]
 
 FORMAT = 1
 MAX_BYTES = 2**30
+MAX_HEADER = 2**22
+MAX_TENSORS = 64
 _ZIP, _PICKLE = b"PK\x03\x04", b"\x80"
 
 
@@ -59,7 +61,7 @@ def save_model(path: str | os.PathLike[str], file: ModelFile) -> None:
         "training_counts": file.training_counts,
     }
     text = json.dumps(header, sort_keys=True, allow_nan=False)
-    data = save_tensors(tensors, metadata={"psimil": text, "sha256": _digest(tensors, text)})
+    data = _reproducible(save_tensors(tensors, metadata={"psimil": text, "sha256": _digest(tensors, text)}))
     atomic_write(Path(path), lambda stream: _write(stream, data))
 
 
@@ -67,11 +69,16 @@ def load_model(path: str | os.PathLike[str]) -> ModelFile:
     """Read a model file; anything that does not follow the schema is refused."""
     data = _read(Path(path))
     try:
-        tensors = load_tensors(data)
         size = int.from_bytes(data[:8], "little")
-        metadata = json.loads(data[8 : 8 + size]).get("__metadata__", {})
+        if len(data) < 8 or size > min(MAX_HEADER, len(data) - 8):
+            raise ValueError(f"header of {size} bytes in a file of {len(data)}")
+        entries = json.loads(data[8 : 8 + size])
+        if len(entries) > MAX_TENSORS:
+            raise ValueError(f"{len(entries)} tensors, above the limit of {MAX_TENSORS}")
+        metadata = entries["__metadata__"]
         text = metadata["psimil"]
         header = json.loads(text)
+        tensors = load_tensors(data)
     except (SafetensorError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ModelFileError(f"model file is not valid: {_first_line(error)}.") from None
     if not isinstance(header, dict) or not isinstance(header.get("format"), int):
@@ -84,6 +91,7 @@ def load_model(path: str | os.PathLike[str]) -> ModelFile:
     if set(header) != expected:
         raise ModelFileError(f"model file: header keys differ: {', '.join(sorted(set(header) ^ expected))}.")
     check_tensors(tensors, header["model"])
+    check_counts(header)
     return ModelFile(
         model_from(tensors, header["model"]),
         parameters_from(header["parameters"]),
@@ -101,12 +109,21 @@ def _read(path: Path) -> bytes:
     if path.stat().st_size > MAX_BYTES:
         raise ModelFileError(f"model file {path.name} is above the limit of {MAX_BYTES} bytes.")
     data = path.read_bytes()
-    if data[:4] == _ZIP or (data[:1] == _PICKLE and data[1:2] in b"\x02\x03\x04\x05"):
+    looks_ours = int.from_bytes(data[:8], "little") <= MAX_HEADER  # a header of 66 944 bytes begins like a pickle, too
+    if data[:4] == _ZIP or (data[:1] == _PICKLE and len(data) > 1 and data[1] <= 5 and not looks_ours):
         raise ModelFileError(
             "model file is a Python pickle; such files can run code and are not loaded. "
             "Convert with the program that made it, then save with PsiVGPMIL.save."
         )
     return data
+
+
+def _reproducible(data: bytes) -> bytes:
+    """The same file with its header in one fixed order: safetensors shuffles the metadata."""
+    size = int.from_bytes(data[:8], "little")
+    header = json.dumps(json.loads(data[8 : 8 + size]), sort_keys=True, separators=(",", ":")).encode()
+    header += b" " * (-len(header) % 8)
+    return len(header).to_bytes(8, "little") + header + data[8 + size :]
 
 
 def _write(stream: BinaryIO, data: bytes) -> None:

@@ -121,7 +121,7 @@ def iterate(
         local, statistics = local_pass(projection, posterior, problem, pi)
         terms = statistics.potential, statistics.scale_mixture, statistics.bags, statistics.entropy
         bound = Bound(posterior.kl, *terms, log_z)
-        if weight > 1.0 and record is not None and not bound.total >= record.bound.total:
+        if weight > 1.0 and record is not None and record.gp is gp and not bound.total >= record.bound.total:
             weight, state = 1.0, KernelState(gp, record.next_posterior)
             continue
         step, pi = step + 1, local.pi

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,7 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
+from psimil.foundations.errors import DataWarning
 from psimil.inference.calibration import IDENTITY, Calibration, LatentBags, calibration_helps, fit_calibration
+from psimil.inference.cross_fit import SMALL, cross_fit
 from psimil.inference.fitting import Record, Schedule, first_posterior, iterate, random_labels, start_from_labels
 from psimil.inference.kernel_search import search_kernel
 from psimil.inference.learning import CollapsedStep, KernelState, KernelStep, PaperStep
@@ -34,6 +37,7 @@ Callback = Callable[[dict[str, Any]], Any]
 
 MEAN_SCALE = 3.0  # prior standard deviation of the constant mean, in log-odds
 CACHE_BYTES = 2**31  # V stays in memory between passes up to this size
+FEWEST = 3  # bags of a label below which nothing is held out
 PAPER_SCHEDULE = Schedule(warmup=1, every=1, times=10**9)
 
 
@@ -197,12 +201,31 @@ class _Fit:
             seed=self.seed,
         )
 
+    def _cross_fit(self, record: Record, latent: LatentBags) -> LatentBags:
+        """Out-of-fold moments by refitting where that is cheap; the leave-one-out moments otherwise."""
+        T, options = self.problem.labels.T, self.options
+        if len(T) > SMALL or min(T.sum(), len(T) - T.sum()) < FEWEST:
+            return latent
+        rng = np.random.default_rng(self.seed)
+
+        def rebuild(X: Array, positive: Array) -> SparseGP:
+            if options.inducing_points is not None:
+                return record.gp
+            Z = choose_inducing(X, positive, len(record.gp.Z), options.inducing, record.gp.kernel, rng)
+            return SparseGP.build(record.gp.kernel, Z, bias=record.gp.bias, residual=record.gp.residual)
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DataWarning)  # said once for the whole training set
+            mean, variance = cross_fit(self.problem, rebuild, rng)
+        return replace(latent, mean=mean, variance=variance)
+
     def finish(self, record: Record, bags: Bags) -> Training:
         """Calibration, thresholds and recalibration from the out-of-bag scores of the last record."""
         options, T = self.options, self.problem.labels.T
         latent = out_of_bag(record, self.problem, options.aggregate)
-        model = replace(self._model(record), calibration=_calibration(latent, options))
-        seen = model.assemble(bags, model.calibration.apply(latent.mean, latent.variance))
+        unseen = self._cross_fit(record, latent)
+        model = replace(self._model(record), calibration=_calibration(unseen, options))
+        seen = model.assemble(bags, model.calibration.apply(unseen.mean, unseen.variance))
         negative = self.problem.labels.spread(T) == 0
         model = replace(
             model,
@@ -210,8 +233,8 @@ class _Fit:
             instance_threshold=instance_threshold(seen.instance_log_odds, negative, options.false_positive_rate),
             recalibration=fit_recalibration(seen.instance_log_odds, negative),
         )
-        seen = replace(seen, threshold=model.threshold, instance_threshold=model.instance_threshold)
-        loo = LeaveOneOut(seen, log_predictive(seen.log_odds, T))
+        left_out = model.assemble(bags, model.calibration.apply(latent.mean, latent.variance))
+        loo = LeaveOneOut(left_out, log_predictive(left_out.log_odds, T))
         return Training(model, self.history, loo, record.local.pi, self.converged)
 
 

@@ -42,7 +42,7 @@ class Bags:
 
     def __post_init__(self) -> None:
         """Check everything once; nobody downstream checks again."""
-        X = as_real(self.X, "features")
+        X = np.ascontiguousarray(as_real(self.X, "features"))  # equal numbers give equal bits whatever their layout
         offsets = np.asarray(self.offsets, dtype=np.int64)
         if X.ndim != 2:
             raise InputError(f"features have shape {X.shape}, expected (instances, features).")

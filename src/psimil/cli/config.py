@@ -1,0 +1,176 @@
+"""Settings of a fit: the command line over the config file over the preset over the defaults."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from dataclasses import fields
+from inspect import signature
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from psimil.cli.exits import UsageProblem, printable
+
+if TYPE_CHECKING:
+    from psimil.estimator import PsiVGPMIL
+
+CHOSEN_BY_NAME = ("model", "alpha", "beta", "preset")
+NOT_IN_FILES = ("self", "inducing_points", "warm_start", "verbose")
+NONE = "none"  # TOML has no null
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """The settings in a TOML file; its keys are the constructor's parameters, or model, alpha, beta, preset."""
+    from psimil.estimator import PsiVGPMIL
+    from psimil.foundations.errors import InputError, MissingFile
+
+    if not path.is_file():
+        raise MissingFile(f"config file {path.name} was not found. Check the path.")
+    try:
+        text = path.read_text(encoding="utf-8")
+        values = tomllib.loads(text)
+    except UnicodeDecodeError:
+        raise InputError(f"config file {path.name} is not text in UTF-8.") from None
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise UsageProblem(f"config file {path.name} is not valid TOML: {error}.") from None
+    allowed = [n for n in signature(PsiVGPMIL.__init__).parameters if n not in NOT_IN_FILES] + list(CHOSEN_BY_NAME)
+    for key in values:
+        if key not in allowed:
+            raise UsageProblem(_unknown(key, text, allowed))
+    return values
+
+
+def build(given: dict[str, Any], file: dict[str, Any]) -> PsiVGPMIL:
+    """The estimator that the command line ``given`` and the config ``file`` describe, checked.
+
+    Parameters
+    ----------
+    given : constructor parameters, model, alpha, beta and preset; only those that were asked for.
+    file : the same from a file, with tables for kernel and density.
+    """
+    from psimil.estimator import GVGPMIL, VGPMIL, PsiVGPMIL
+    from psimil.foundations.errors import InputError
+
+    values = {**file, **given}
+    if "density" in file and any(name in given for name in ("model", "alpha", "beta")):
+        del values["density"]
+    name, preset = values.pop("model", None), values.pop("preset", None)
+    gamma: dict[str, Any] = {k: values.pop(k) for k in ("alpha", "beta") if k in values}
+    try:
+        values |= _objects(values)
+        if "density" in values:
+            if name or gamma:
+                raise InputError("the config file gives density and also model, alpha or beta. Keep one.")
+            cls = PsiVGPMIL
+        else:
+            cls, values["density"] = _model(name, gamma, {"vgpmil": VGPMIL, "gvgpmil": GVGPMIL})
+        for key in ("hyperparameters", "early_stopping"):
+            if values.get(key) == NONE:
+                values[key] = None
+        values.setdefault("random_state", 0)
+        estimator = cls(**values) if preset is None else cls.preset(preset, **values)
+        _check(estimator)
+    except InputError as error:
+        raise UsageProblem(str(error)) from None
+    return estimator
+
+
+def config_text(estimator: PsiVGPMIL) -> str:
+    """The estimator's parameters as TOML that :func:`read_config` and :func:`build` read back.
+
+    Examples
+    --------
+    >>> from psimil import VGPMIL
+    >>> print(config_text(VGPMIL(n_inducing=5, H=100.0)).splitlines()[1])
+    H = 100.0
+    """
+    from psimil.schema import parameters_json
+
+    values = parameters_json({k: v for k, v in estimator.get_params(deep=False).items() if k not in NOT_IN_FILES})
+    values["hyperparameters"] = values["hyperparameters"] or NONE
+    values["H"] = estimator.H
+    scalars = {k: v for k, v in values.items() if v is not None and not isinstance(v, dict)}
+    tables = {k: v for k, v in values.items() if isinstance(v, dict)}
+    lines = ["# Resolved settings; use again with: psimil fit BAGS --out RUN --config config.toml"]
+    lines += [f"{key} = {_toml(scalars[key])}" for key in sorted(scalars)]
+    for key, table in tables.items():
+        lines += ["", f"[{key}]", *(f"{k} = {_toml(v)}" for k, v in table.items() if v is not None)]
+    return "\n".join(lines) + "\n"
+
+
+def _model(name: str | None, gamma: dict[str, Any], models: dict[str, Any]) -> tuple[Any, Any]:
+    from psimil.foundations.errors import InputError
+    from psimil.model.densities import GammaMixture
+
+    if name is not None and name not in models:
+        raise InputError(f"model must be one of {', '.join(models)}, got {name!r}.")
+    cls = models[name or "gvgpmil"]
+    if not gamma:
+        return cls, cls._default_density
+    if name == "vgpmil":
+        raise InputError("alpha and beta belong to the model gvgpmil; vgpmil has neither.")
+    if not all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in gamma.values()):
+        raise InputError(f"alpha and beta must be numbers, got {', '.join(map(str, gamma.values()))}.")
+    return cls, GammaMixture(**{"alpha": 1.0, "beta": 1.0} | {k: float(v) for k, v in gamma.items()})
+
+
+def _objects(values: dict[str, Any]) -> dict[str, Any]:
+    """Kernel and density from their tables."""
+    from psimil.foundations.errors import InputError
+    from psimil.schema import DENSITIES, kernel_from
+
+    found: dict[str, Any] = {}
+    for key in ("kernel", "density"):
+        if key not in values:
+            continue
+        try:
+            table = dict(values[key])
+            kind = table["kind"]
+            if key == "kernel":
+                found[key] = kernel_from(table)
+            elif kind in DENSITIES:
+                found[key] = DENSITIES[kind](**{k: v for k, v in table.items() if k != "kind"})
+            else:
+                raise InputError(f"unknown density {kind!r}; known: {', '.join(DENSITIES)}.")
+        except InputError:
+            raise
+        except (TypeError, ValueError, KeyError, AttributeError) as error:
+            raise InputError(f"[{key}] in the config file is not a table with a kind and numbers: {error}.") from None
+    return found
+
+
+def _check(estimator: PsiVGPMIL) -> None:
+    """Refuse bad values before any data is read."""
+    from psimil.foundations.errors import InputError
+    from psimil.inference.options import Options
+    from psimil.model.kernels import RBF
+
+    values = {f.name: getattr(estimator, f.name) for f in fields(Options)}
+    Options(**values | {"kernel": estimator.kernel or RBF()})
+    if type(estimator.random_state) is not int or estimator.random_state < 0:
+        raise InputError(f"random_state must be a whole number >= 0, got {estimator.random_state!r}.")
+    if type(estimator.standardize) is not bool:
+        raise InputError(f"standardize must be true or false, got {estimator.standardize!r}.")
+    if not isinstance(estimator.feature_fingerprint, str | None):
+        raise InputError(f"feature_fingerprint must be text, got {estimator.feature_fingerprint!r}.")
+
+
+def _unknown(key: str, text: str, allowed: list[str]) -> str:
+    pattern = re.compile(rf"""\s*\[*\s*["']?{re.escape(key)}["']?\s*[=.\]]""")
+    line = next((n for n, row in enumerate(text.splitlines(), 1) if pattern.match(row)), None)
+    where = "config" if line is None else f"config line {line}"
+    near = difflib.get_close_matches(key, allowed, n=1)
+    hint = f'; did you mean "{near[0]}"?' if near else "."
+    return f'unknown key "{printable(key)}" in {where}{hint}'
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+        return '"' + "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in escaped) + '"'
+    if isinstance(value, list):
+        return f"[{', '.join(map(_toml, value))}]"
+    return repr(value)

@@ -1,0 +1,82 @@
+"""``psimil demo``: train on embedded data, show a table, save figures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from psimil.cli.exits import NOTE
+from psimil.cli.options import Debug, Json, Quiet
+from psimil.cli.shell import Shell
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+NAMES = {"accuracy": "accuracy", "f1": "F1", "auc": "AUC", "log_loss": "log-loss", "seconds": "seconds per fold"}
+
+
+def demo(
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where files go.")] = Path("demo"),
+    seed: Annotated[int, typer.Option(min=0)] = 0,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Train VGPMIL and G-VGPMIL on MUSK1 (embedded), show scores on test bags, save figures."""
+    shell = Shell(as_json, quiet)
+    with shell.listening():
+        from psimil.demo import FOLDS, run_demo
+        from psimil.rundir import opened
+
+        title = f"MUSK1, {FOLDS}-fold cross-validation over 92 bags: mean ± standard deviation on test bags"
+        with opened(out, overwrite=True) as run:
+            with shell.progress(2 * FOLDS, "demo") as step:
+                folds = run_demo(run, seed, step)
+            rows = summary_rows(folds)
+            heads = ["model", *NAMES.values()]
+            run.write_text("summary.md", _summary(title, heads, rows))
+            run.finish()
+        shell.table(title, heads, rows)
+        shell.say(
+            f"Figures are in {out}/figures, scores by fold in {out}/folds.csv, the model in {out}/model.safetensors.",
+            "Next:",
+            f"  psimil info {out}",
+            f"  psimil fit {out}/musk1.csv --model vgpmil --out runs/first",
+            f"  psimil predict runs/first {out}/musk1.csv --out runs/first-prediction",
+            "  psimil fit --help",
+            NOTE,
+        )
+        shell.result(
+            out=str(out), dataset="MUSK1", folds=FOLDS, measured_on="test bags of each fold", scores=_facts(folds)
+        )
+
+
+def summary_rows(folds: pd.DataFrame) -> list[list[str]]:
+    """Mean and standard deviation over folds, one row per model."""
+    rows = []
+    for name, part in folds.groupby("model", sort=False):
+        rows.append([str(name), *(f"{part[s].mean():.3f} ± {part[s].std():.3f}" for s in NAMES)])
+    return rows
+
+
+def _facts(folds: pd.DataFrame) -> dict[str, Any]:
+    return {
+        str(name): {s: {"mean": part[s].mean(), "std": part[s].std()} for s in NAMES}
+        for name, part in folds.groupby("model", sort=False)
+    }
+
+
+def _summary(title: str, heads: list[str], rows: list[list[str]]) -> str:
+    lines = ["# Demo", "", title + ".", "", f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    lines += [f"| {' | '.join(row)} |" for row in rows]
+    lines += [
+        "",
+        "Figures: `theta` (densities), `bound` (G-VGPMIL fitted to all bags), `reliability` (G-VGPMIL, test bags),",
+        "`bag` (instances of one test bag).",
+        "",
+        f"**{NOTE}**",
+        "",
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,40 @@
+"""``psimil evaluate``: the scores of a model on labelled bags."""
+
+from __future__ import annotations
+
+from psimil.cli.exits import NOTE, printable
+from psimil.cli.options import BagColumn, BagFile, Debug, InstanceColumn, Json, LabelColumn, ModelFile, Quiet
+from psimil.cli.shell import Shell
+
+
+def evaluate(
+    model: ModelFile,
+    bags: BagFile,
+    bag: BagColumn = "bag",
+    label: LabelColumn = None,
+    instance_label: InstanceColumn = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Print bag scores, and instance scores when the file has instance labels."""
+    shell = Shell(as_json, quiet)
+    with shell.listening():
+        from psimil.cli.results import check_columns, labelled, load, score_columns, score_rows, scores
+        from psimil.tables import read_bags
+
+        estimator = load(model)
+        table = labelled(read_bags(bags, bag=bag, label=label, instance_label=instance_label), bags)
+        check_columns(estimator.feature_fingerprint, estimator.n_features_in_, table, bags)
+        found = scores(estimator.predict_dist(table.bags), table)
+        name = printable(bags.name)
+        shell.table(f"Measured on {name}", score_columns(found), score_rows(found))
+        thresholds = f"Bag threshold {found['bag_threshold']:.4g}"
+        if "instances" in found:
+            thresholds += f", instance threshold {found['instance_threshold']:.4g}"
+        shell.say(
+            f"{thresholds}, as stored with the model.",
+            f"If the model was trained on {name}, these scores say nothing about new bags.",
+            NOTE,
+        )
+        shell.result(measured_on=name, **found)

@@ -1,0 +1,75 @@
+"""Exit codes, and the one line that an error leaves on stderr."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from typing import Any
+
+import typer
+
+USAGE, DATA, MISSING, BUG, OUTPUT, INTERRUPTED = 2, 65, 66, 70, 74, 130
+NOTE = "Research use only, not a medical device."
+
+_state = {"debug": False}
+
+
+class UsageProblem(typer.TyperException):
+    """The command line or the config file asks for something that does not exist."""
+
+    exit_code = USAGE
+
+
+def set_debug(value: bool) -> bool:
+    """Callback of ``--debug``: show tracebacks from here on."""
+    _state["debug"] = value
+    return value
+
+
+def printable(text: object) -> str:
+    r"""The text on one line, with everything that could steer a terminal escaped.
+
+    Examples
+    --------
+    >>> printable("a\nb\x1b[31m")
+    'a b\\x1b[31m'
+    """
+    line = " ".join(str(text).split())
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in line)
+
+
+def report(error: Exception) -> int:
+    """Write the error as one line (after its traceback under ``--debug``) and return the exit code."""
+    if _state["debug"]:
+        traceback.print_exception(error)
+    code, message = exit_code(error)
+    typer.echo(f"error: {printable(message)}", err=True)
+    return code
+
+
+def exit_code(error: Exception) -> tuple[int, str]:
+    """The exit code of an error and its message.
+
+    Examples
+    --------
+    >>> exit_code(OSError(28, "No space left on device"))
+    (74, 'No space left on device.')
+    >>> exit_code(KeyError("x"))[0]
+    70
+    """
+    if isinstance(error, typer.TyperException):
+        return USAGE, error.format_message()
+    known: Any = sys.modules.get("psimil.foundations.errors")  # not loaded: not one of ours
+    if known is not None and isinstance(error, known.PsimilError):
+        codes = {known.MissingFile: MISSING, known.OutputError: OUTPUT}
+        return next((code for kind, code in codes.items() if isinstance(error, kind)), DATA), str(error)
+    if isinstance(error, MemoryError):
+        return BUG, "out of memory. Use --chunk-size, --dtype float32 or fewer inducing points."
+    if isinstance(error, OSError):
+        where = f" ({error.filename})" if error.filename else ""
+        return OUTPUT, f"{error.strerror or error}{where}."
+    kind = type(error).__name__
+    return (
+        BUG,
+        f"this is a bug in psimil: {kind}: {error}. Please report it with the output of the same command --debug.",
+    )

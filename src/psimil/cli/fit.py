@@ -1,0 +1,154 @@
+"""``psimil fit``: train on a table of bags and write a run directory."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from psimil.cli.exits import NOTE, UsageProblem
+from psimil.cli.options import (
+    BagColumn,
+    BagFile,
+    Debug,
+    Json,
+    LabelColumn,
+    Out,
+    Overwrite,
+    Quiet,
+    choice,
+    number,
+)
+from psimil.cli.shell import Shell, finite
+
+if TYPE_CHECKING:
+    from psimil.estimator import PsiVGPMIL
+    from psimil.tables import BagTable
+
+
+def fit(
+    bags: BagFile,
+    out: Out,
+    bag: BagColumn = "bag",
+    label: LabelColumn = None,
+    instance_label: Annotated[
+        str | None,
+        typer.Option(
+            "--instance-label", metavar="COLUMN", help="Learn from known instance labels, -1 or empty: unknown."
+        ),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(parser=choice("vgpmil", "gvgpmil"), metavar="vgpmil|gvgpmil", help="Default: gvgpmil."),
+    ] = None,
+    alpha: Annotated[float | None, typer.Option(help="alpha of gvgpmil's density.")] = None,
+    beta: Annotated[float | None, typer.Option(help="beta of gvgpmil's density.")] = None,
+    inducing: Annotated[int | None, typer.Option(min=1, help="Number of inducing points.")] = None,
+    H: Annotated[
+        float | None,
+        typer.Option("--H", parser=number, metavar="NUMBER", help="Trust in bag labels; inf: they are right."),
+    ] = None,
+    label_posterior: Annotated[
+        str | None, typer.Option(parser=choice("exact", "mean_field", "max"), metavar="exact|mean-field|max")
+    ] = None,
+    mean: Annotated[str | None, typer.Option(parser=choice("constant", "zero"), metavar="constant|zero")] = None,
+    residual: Annotated[
+        str | None, typer.Option(parser=choice("projected", "full", "unit"), metavar="projected|full|unit")
+    ] = None,
+    hyperparameters: Annotated[
+        str | None,
+        typer.Option(
+            parser=choice("collapsed", "loo", "paper", "published", "none"),
+            metavar="collapsed|loo|paper|published|none",
+            help="How the kernel is learned.",
+        ),
+    ] = None,
+    aggregate: Annotated[
+        str | None,
+        typer.Option(parser=choice("noisy_or", "max"), metavar="noisy-or|max", help="From instances to bags."),
+    ] = None,
+    max_iter: Annotated[int | None, typer.Option(min=0, help="Passes at most per stage.")] = None,
+    preset: Annotated[
+        str | None,
+        typer.Option(parser=choice("paper", "published"), metavar="paper|published", help="Settings of the paper."),
+    ] = None,
+    validation: Annotated[Path | None, typer.Option(metavar="FILE", help="Bags to validate on.")] = None,
+    early_stopping: Annotated[
+        str | None,
+        typer.Option(parser=choice("auc", "log_loss", "loo"), metavar="auc|log-loss|loo", help="What stops the fit."),
+    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Default: 0.")] = None,
+    dtype: Annotated[str | None, typer.Option(parser=choice("float64", "float32"), metavar="float64|float32")] = None,
+    chunk_size: Annotated[int | None, typer.Option(min=1, help="Instances per chunk, to save memory.")] = None,
+    config: Annotated[Path | None, typer.Option(metavar="FILE.toml", help="Settings; options win over them.")] = None,
+    overwrite: Overwrite = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Train on a table of bags and write a run directory.
+
+    The scores that it reports are out-of-bag, which is optimistic: the kernel was chosen with every bag present.
+    """
+    options = {
+        "model": model, "alpha": alpha, "beta": beta, "n_inducing": inducing, "H": H,
+        "label_posterior": label_posterior, "mean": mean, "residual": residual, "hyperparameters": hyperparameters,
+        "aggregate": aggregate, "max_iter": max_iter, "preset": preset, "early_stopping": early_stopping,
+        "random_state": seed, "dtype": dtype, "chunk_size": chunk_size,
+    }  # fmt: skip
+    shell = Shell(as_json, quiet)
+    with shell.listening():
+        from psimil.cli.config import build, read_config
+        from psimil.cli.results import check_columns, fingerprint, labelled
+        from psimil.rundir import opened
+        from psimil.tables import read_bags
+
+        given = {name: value for name, value in options.items() if value is not None}
+        estimator = build(given, {} if config is None else read_config(config))
+        if estimator.early_stopping in ("auc", "log_loss") and validation is None:
+            raise UsageProblem("early stopping on auc or log-loss needs --validation FILE; loo needs none.")
+        with opened(out, overwrite=overwrite) as run:
+            read = partial(read_bags, bag=bag, label=label, instance_label=instance_label)
+            table = labelled(read(bags), bags)
+            estimator.feature_fingerprint = estimator.feature_fingerprint or fingerprint(table)
+            held_out = None
+            if validation is not None:
+                held_out = labelled(read(validation), validation)
+                check_columns(fingerprint(table), len(table.feature_names), held_out, validation)
+            known = None if instance_label is None else table.y_instances
+            seconds = _train(shell, estimator, table, known, held_out)
+            from psimil.cli.fitted import write_fit
+
+            facts = write_fit(run, estimator, table, held_out, bags.name, validation, known is not None, seconds)
+        _tell(shell, facts, str(out))
+
+
+def _train(shell: Shell, estimator: PsiVGPMIL, table: BagTable, known: Any, held_out: BagTable | None) -> float:
+    import time
+
+    started = time.perf_counter()
+    split = None if known is None else table.bags.split(known)
+    evaluation = None if held_out is None else (held_out.bags, held_out.y)
+    with shell.progress(estimator.max_iter, "fit") as step:
+
+        def follow(row: dict[str, Any]) -> None:
+            step(f"{row['stage']} pass {row['iteration']}, bound {row['elbo']:.5g}")
+
+        estimator.fit(table.bags, table.y, y_instances=split, eval_set=evaluation, callbacks=[follow])
+    return time.perf_counter() - started
+
+
+def _tell(shell: Shell, facts: dict[str, Any], out: str) -> None:
+    from psimil.cli.results import score_columns, score_rows
+
+    for part in facts["metrics"].values():
+        shell.table(f"Scores, {part['measured_on']}", score_columns(part), score_rows(part))
+    shell.say(
+        f"{facts['n_iter']} passes in {facts['seconds']:.1f} s, bound {facts['elbo']:.5g}"
+        + ("." if facts["converged"] else " (not settled)."),
+        f"Model, tables, figures and summary.md are in {out}.",
+        NOTE,
+    )
+    shell.result(run=out, **finite(facts))

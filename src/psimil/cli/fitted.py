@@ -1,0 +1,121 @@
+"""The run directory of a fit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from psimil.cli.config import config_text
+from psimil.cli.exits import NOTE, printable
+from psimil.cli.results import bag_frame, instance_frame, score_columns, score_rows, scores
+from psimil.cli.shell import finite
+from psimil.environment import environment
+from psimil.figures import (
+    bag_table,
+    history_table,
+    new_figure,
+    plot_bag,
+    plot_history,
+    plot_reliability,
+    reliability_table,
+    save_figure,
+)
+
+if TYPE_CHECKING:
+    from psimil.estimator import PsiVGPMIL
+    from psimil.rundir import RunDirectory
+    from psimil.tables import BagTable
+
+
+def write_fit(
+    run: RunDirectory,
+    estimator: PsiVGPMIL,
+    table: BagTable,
+    held_out: BagTable | None,
+    name: str,
+    validation: Path | None,
+    learned_from_instances: bool,
+    seconds: float,
+) -> dict[str, Any]:
+    """Write everything a fit leaves and return the facts that the command reports."""
+    metrics = _metrics(estimator, table, held_out, name, validation, learned_from_instances)
+    facts = {
+        "n_iter": estimator.n_iter_,
+        "converged": estimator.converged_,
+        "elbo": estimator.elbo_,
+        "seconds": seconds,
+        "bag_threshold": estimator.threshold_,
+        "instance_threshold": estimator.instance_threshold_,
+        "training": estimator.training_counts_,
+        "metrics": metrics,
+    }
+    run.start(environment(estimator.random_state))
+    run.write_text("config.toml", config_text(estimator))
+    run.write_table("history.csv", history_table(estimator.history_))
+    loo = estimator.loo_
+    run.write_table("bags.csv", bag_frame(loo.prediction, table.bags, y=table.y, influence=loo.influence))
+    run.write_table("instances.csv", instance_frame(loo.prediction, table))
+    run.write_json("metrics.json", finite(metrics))
+    _figures(run, estimator, table)
+    estimator.save(run.file("model.safetensors"))
+    run.write_text("summary.md", _summary(facts, name))
+    run.finish()
+    return facts
+
+
+def _metrics(
+    estimator: PsiVGPMIL,
+    table: BagTable,
+    held_out: BagTable | None,
+    name: str,
+    validation: Path | None,
+    learned_from_instances: bool,
+) -> dict[str, Any]:
+    found = scores(estimator.loo_.prediction, table)
+    if learned_from_instances:  # scores on labels that were given to the fit would flatter it
+        for key in ("instances", "instance_threshold", "n_instances"):
+            found.pop(key, None)
+    metrics = {"out_of_bag": {"measured_on": f"out-of-bag on the training bags of {printable(name)}", **found}}
+    if held_out is not None and validation is not None:
+        used = " (used for early stopping)" if estimator.early_stopping in ("auc", "log_loss") else ""
+        metrics["validation"] = {
+            "measured_on": f"bags of {printable(validation.name)}{used}",
+            **scores(estimator.predict_dist(held_out.bags), held_out),
+        }
+    return metrics
+
+
+def _figures(run: RunDirectory, estimator: PsiVGPMIL, table: BagTable) -> None:
+    assert table.y is not None  # a fit needs labels
+    loo = estimator.loo_.prediction
+    history = estimator.history_
+    save_figure(plot_history(history, ax=new_figure()), run.figure("history"), history_table(history))
+    save_figure(plot_reliability(table.y, loo.prob, ax=new_figure()), run.figure("reliability"),
+                reliability_table(table.y, loo.prob))  # fmt: skip
+    most = int(loo.log_odds.argmax())
+    truth = None if table.y_instances is None else table.bags.split(table.y_instances)[most]
+    save_figure(plot_bag(loo, most, truth, ax=new_figure()), run.figure("bag"), bag_table(loo, most, truth))
+
+
+def _summary(facts: dict[str, Any], name: str) -> str:
+    counts = facts["training"]
+    lines = [
+        "# Fit", "",
+        f"Trained on {printable(name)}: {counts['bags']} bags, {counts['positive']} of them positive, "
+        f"{counts['instances']} instances.",
+        f"{facts['n_iter']} passes, {'settled' if facts['converged'] else 'not settled'}, bound {facts['elbo']:.6g}.",
+        f"A bag is called positive from probability {facts['bag_threshold']:.4g} on, an instance from "
+        f"{facts['instance_threshold']:.4g} on.", "",
+    ]  # fmt: skip
+    for part in facts["metrics"].values():
+        heads = score_columns(part)
+        lines += [f"## Scores, {part['measured_on']}", "", f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+        lines += [f"| {' | '.join(row)} |" for row in score_rows(part)] + [""]
+    lines += [
+        "`bags.csv` and `instances.csv` hold out-of-bag predictions: each bag's own contribution is taken out.",
+        "That is optimistic, because kernel, inducing points and the other bags were learned with the bag present;",
+        "use `psimil evaluate` on bags that were not trained on for scores to report.",
+        "`influence` is how surprising a bag's label is to the other bags; look at the largest for labelling errors.",
+        "", f"**{NOTE}**", "",
+    ]  # fmt: skip
+    return "\n".join(lines)

@@ -1,0 +1,54 @@
+"""``psimil info``: what a model file holds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from psimil.cli.exits import NOTE
+from psimil.cli.options import Debug, Json, ModelFile, Quiet
+from psimil.cli.shell import Shell
+
+
+def info(model: ModelFile, as_json: Json = False, quiet: Quiet = False, debug: Debug = False) -> None:
+    """Show what a model file holds: settings, kernel, thresholds, calibration, training counts."""
+    shell = Shell(as_json, quiet)
+    with shell.listening():
+        from dataclasses import asdict
+
+        from psimil.schema import kernel_json, parameters_json
+        from psimil.storage import load_model
+
+        path = model / "model.safetensors" if model.is_dir() else model
+        file = load_model(path)
+        trained = file.model
+        facts: dict[str, Any] = {
+            "file": path.name,
+            "bytes": path.stat().st_size,
+            "psimil": file.library_version,
+            "features": len(trained.scaling.location),
+            "feature_fingerprint": file.feature_fingerprint,
+            "training": file.training_counts,
+            "inducing_points": len(trained.gp.Z),
+            "kernel": kernel_json(trained.gp.kernel),
+            "calibration": asdict(trained.calibration),
+            "bag_threshold": trained.threshold,
+            "instance_threshold": trained.instance_threshold,
+            "parameters": parameters_json(file.parameters),
+        }
+        shell.table(path.name, ("fact", "value"), [[name, value] for name, value in _rows(facts)])
+        shell.say(NOTE)
+        shell.result(**facts)
+
+
+def _rows(facts: dict[str, Any], prefix: str = "") -> list[tuple[str, str]]:
+    """Nested facts as flat rows; long lists are cut."""
+    rows: list[tuple[str, str]] = []
+    for name, value in facts.items():
+        if isinstance(value, dict):
+            rows += _rows(value, f"{prefix}{name}.")
+        elif isinstance(value, list) and len(value) > 4:
+            rows.append((prefix + name, f"{', '.join(f'{v:.4g}' for v in value[:3])}, ... ({len(value)} values)"))
+        else:
+            shown = f"{value:.6g}" if isinstance(value, float) else "-" if value is None else str(value)
+            rows.append((prefix + name, shown))
+    return rows

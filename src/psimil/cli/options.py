@@ -1,0 +1,80 @@
+"""The options that commands share, each described once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from psimil.cli.exits import set_debug
+
+TABLE_HELP = "CSV, parquet or npz file with one row per instance."
+
+
+def choice(*values: str) -> Callable[[str], str]:
+    """A parser that accepts the values, with - for _, and refuses everything else.
+
+    Examples
+    --------
+    >>> choice("exact", "mean_field")("mean-field")
+    'mean_field'
+    """
+
+    def parse(text: str) -> str:
+        value = text.replace("-", "_").lower()
+        if value not in values:
+            raise typer.BadParameter(f"{text!r} is not one of {', '.join(shown(v) for v in values)}.")
+        return value
+
+    return parse
+
+
+def shown(value: str) -> str:
+    """A choice as it is written on a command line.
+
+    Examples
+    --------
+    >>> shown("noisy_or")
+    'noisy-or'
+    """
+    return value.replace("_", "-")
+
+
+def number(text: str) -> float:
+    """A number > 0, ``inf`` included.
+
+    Examples
+    --------
+    >>> number("inf")
+    inf
+    """
+    try:
+        value = float(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not a number.") from None
+    if not value > 0:
+        raise typer.BadParameter(f"{text!r} is not > 0.")
+    return value
+
+
+BagFile = Annotated[Path, typer.Argument(metavar="BAGS", help=TABLE_HELP, show_default=False)]
+ModelFile = Annotated[
+    Path, typer.Argument(metavar="MODEL", help="Model file, or the run directory of a fit.", show_default=False)
+]
+Out = Annotated[Path, typer.Option("--out", metavar="RUN", help="Run directory to write.", show_default=False)]
+BagColumn = Annotated[str, typer.Option("--bag", metavar="COLUMN", help="Column of the bag ids.")]
+LabelColumn = Annotated[
+    str | None, typer.Option("--label", metavar="COLUMN", help='Column of the bag labels; "label" if there is one.')
+]
+InstanceColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--instance-label", metavar="COLUMN", help='Column of the instance labels; "instance_label" if there is one.'
+    ),
+]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the files of an earlier run.")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, nothing else.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Nothing on stdout, no progress bar.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks.", callback=set_debug, is_eager=True)]

@@ -1,0 +1,66 @@
+"""``psimil predict``: probabilities with uncertainty for the bags and instances of a table."""
+
+from __future__ import annotations
+
+from psimil.cli.exits import NOTE, printable
+from psimil.cli.options import (
+    BagColumn,
+    BagFile,
+    Debug,
+    InstanceColumn,
+    Json,
+    LabelColumn,
+    ModelFile,
+    Out,
+    Overwrite,
+    Quiet,
+)
+from psimil.cli.shell import Shell
+
+
+def predict(
+    model: ModelFile,
+    bags: BagFile,
+    out: Out,
+    bag: BagColumn = "bag",
+    label: LabelColumn = None,
+    instance_label: InstanceColumn = None,
+    overwrite: Overwrite = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Write bags.csv and instances.csv: probabilities, standard deviations and intervals, in the order of the file."""
+    shell = Shell(as_json, quiet)
+    with shell.listening():
+        from psimil.cli.results import bag_frame, check_columns, load
+        from psimil.environment import environment
+        from psimil.rundir import opened
+        from psimil.tables import read_bags
+
+        estimator = load(model)
+        with opened(out, overwrite=overwrite) as run:
+            table = read_bags(bags, bag=bag, label=label, instance_label=instance_label)
+            check_columns(estimator.feature_fingerprint, estimator.n_features_in_, table, bags)
+            prediction = estimator.predict_dist(table.bags)
+            run.start(environment())
+            run.write_table("bags.csv", bag_frame(prediction, table.bags))
+            run.write_table("instances.csv", prediction.to_frame("instance"))
+            facts = {
+                "bags": len(table.bags),
+                "instances": len(table.bags.X),
+                "called_positive": int(prediction.label.sum()),
+                "to_refer": int(prediction.refer.sum()),
+                "bag_threshold": prediction.threshold,
+                "instance_threshold": prediction.instance_threshold,
+            }
+            lines = [
+                f"{facts['bags']} bags with {facts['instances']} instances of {printable(bags.name)}: "
+                f"{facts['called_positive']} bags called positive at threshold {prediction.threshold:.4g}, "
+                f"{facts['to_refer']} with a {prediction.level:.0%} interval that crosses it.",
+                f"{NOTE}",
+            ]
+            run.write_text("summary.md", "# Prediction\n\n" + "\n\n".join(lines) + "\n")
+            run.finish()
+        shell.say(lines[0], f"bags.csv, instances.csv and summary.md are in {out}.", NOTE)
+        shell.result(run=str(out), note=NOTE, **facts)

@@ -1,0 +1,113 @@
+"""Tables and scores of a prediction, as the commands write and print them."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from psimil.foundations.errors import InputError
+from psimil.metrics import bag_metrics, instance_metrics
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from psimil.estimator import PsiVGPMIL
+    from psimil.inference.prediction import Prediction
+    from psimil.model.bags import Bags
+    from psimil.tables import BagTable
+
+COLUMNS = "columns sha256:"
+
+
+def bag_frame(prediction: Prediction, bags: Bags, **more: Any) -> pd.DataFrame:
+    """One row per bag in the order in which bags first appear in the file, with further columns ``more`` (B,)."""
+    import numpy as np
+
+    frame = prediction.to_frame()
+    for position, (name, values) in enumerate(more.items(), start=1):
+        frame.insert(position, name, values)
+    if bags.rows is None:
+        return frame
+    first = np.minimum.reduceat(bags.rows, bags.offsets[:-1])
+    return frame.iloc[np.argsort(first)].reset_index(drop=True)
+
+
+def instance_frame(prediction: Prediction, table: BagTable) -> pd.DataFrame:
+    """One row per instance in the row order of the file, with the known labels if there are any."""
+    frame = prediction.to_frame("instance")
+    if table.y_instances is not None:
+        frame.insert(2, "y", table.bags.in_input_order(table.y_instances))
+    return frame
+
+
+def scores(prediction: Prediction, table: BagTable) -> dict[str, Any]:
+    """Bag scores, and instance scores where labels are known, with the thresholds used."""
+    found: dict[str, Any] = {}
+    if table.y is not None:
+        found["bags"] = bag_metrics(table.y, prediction.prob, prediction.threshold, prediction.log_odds)
+        found["bag_threshold"] = prediction.threshold
+        found["n_bags"] = len(table.y)
+    if table.y_instances is not None and (table.y_instances >= 0).any():
+        found["instances"] = instance_metrics(
+            table.y_instances, prediction.instance_prob, prediction.instance_threshold, prediction.instance_log_odds
+        )
+        found["instance_threshold"] = prediction.instance_threshold
+        found["n_instances"] = int((table.y_instances >= 0).sum())
+    return found
+
+
+def score_rows(found: dict[str, Any]) -> list[list[str]]:
+    """The scores as rows of a table: name, bags, instances."""
+    columns = [found[level] for level in ("bags", "instances") if level in found]
+    names = {"accuracy": "accuracy", "f1": "F1", "auc": "AUC", "log_loss": "log-loss", "brier": "Brier", "ece": "ECE"}
+    return [[shown, *(_digits(column[name]) for column in columns)] for name, shown in names.items()]
+
+
+def score_columns(found: dict[str, Any]) -> list[str]:
+    """The heads of :func:`score_rows`."""
+    heads = {"bags": "n_bags", "instances": "n_instances"}
+    return ["score", *(f"{found[n]} {level}" for level, n in heads.items() if level in found)]
+
+
+def labelled(table: BagTable, path: Path) -> BagTable:
+    """The table, refused when it has no bag labels."""
+    if table.y is None:
+        raise InputError(f"{path.name} has no bag labels. Name their column with --label.")
+    return table
+
+
+def fingerprint(table: BagTable) -> str | None:
+    """A digest of the names of the feature columns; None when the file gives them no names."""
+    if table.feature_names == tuple(map(str, range(len(table.feature_names)))):
+        return None
+    return COLUMNS + hashlib.sha256("\0".join(table.feature_names).encode()).hexdigest()[:16]
+
+
+def check_columns(expected: str | None, n_features: int, table: BagTable, path: Path) -> None:
+    """Refuse a file whose feature columns are not those of the training file, in the same order.
+
+    Parameters
+    ----------
+    expected : fingerprint of the training features, or None.
+    """
+    if len(table.feature_names) != n_features:
+        raise InputError(f"model expects {n_features} features, got {len(table.feature_names)} ({path.name}).")
+    found = fingerprint(table)
+    if expected is not None and expected.startswith(COLUMNS) and found is not None and found != expected:
+        raise InputError(
+            f"the feature columns of {path.name} are not those of training, or in another order. "
+            "Give the same columns in the same order."
+        )
+
+
+def load(path: Path) -> PsiVGPMIL:
+    """The model in a file or in the run directory of a fit."""
+    from psimil.estimator import PsiVGPMIL
+
+    return PsiVGPMIL.load(path / "model.safetensors" if path.is_dir() else path)
+
+
+def _digits(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:.4f}"

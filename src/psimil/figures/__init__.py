@@ -1,0 +1,20 @@
+"""Figures: each is drawn from a table that is written beside it. Functions return Axes and never show anything."""
+
+from psimil.figures.bag import bag_table, plot_bag
+from psimil.figures.canvas import new_figure, save_figure
+from psimil.figures.history import history_table, plot_history
+from psimil.figures.reliability import plot_reliability, reliability_table
+from psimil.figures.theta import plot_theta, theta_table
+
+__all__ = [
+    "bag_table",
+    "history_table",
+    "new_figure",
+    "plot_bag",
+    "plot_history",
+    "plot_reliability",
+    "plot_theta",
+    "reliability_table",
+    "save_figure",
+    "theta_table",
+]

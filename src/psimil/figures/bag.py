@@ -1,0 +1,115 @@
+"""The instances of one bag: probability, uncertainty and, where known, the truth."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from psimil.figures.canvas import BLUE, RED, axes_or_new
+from psimil.foundations.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+    from psimil.inference.prediction import Prediction
+
+
+def bag_table(prediction: Prediction, bag: Any, truth: ArrayLike | None = None) -> pd.DataFrame:
+    """One row per instance of the bag, in the order of the bag.
+
+    Parameters
+    ----------
+    prediction : of ``predict_dist``.
+    bag : position of the bag, or its id in text.
+    truth : (n,) instance labels, -1 for unknown.
+
+    Examples
+    --------
+    >>> from psimil import VGPMIL
+    >>> from psimil.datasets import make_bags
+    >>> bags, y, _ = make_bags(n_bags=10, bag_size=(4, 4), seed=0)
+    >>> prediction = VGPMIL(n_inducing=5, random_state=0).fit(bags, y).predict_dist(bags)
+    >>> bag_table(prediction, 3).columns.tolist()
+    ['bag', 'instance', 'prob', 'std', 'lower', 'upper']
+    """
+    import pandas as pd
+
+    b = _position(prediction.ids, bag)
+    rows = slice(int(prediction.offsets[b]), int(prediction.offsets[b + 1]))
+    n = rows.stop - rows.start
+    frame = pd.DataFrame(
+        {
+            "bag": [prediction.ids[b]] * n,
+            "instance": range(n),
+            "prob": prediction.instance_prob[rows],
+            "std": prediction.instance_std[rows],
+            "lower": prediction.instance_lower[rows],
+            "upper": prediction.instance_upper[rows],
+        }
+    )
+    if truth is not None:
+        known = np.asarray(truth)
+        if known.shape != (n,):
+            raise InputError(f"bag {prediction.ids[b]} has {n} instances but truth has shape {known.shape}.")
+        frame["truth"] = known
+    return frame
+
+
+def plot_bag(prediction: Prediction, bag: Any, truth: ArrayLike | None = None, *, ax: Axes | None = None) -> Axes:
+    """Probability of each instance with its credible interval; instances known to be positive are framed red.
+
+    Parameters
+    ----------
+    prediction : of ``predict_dist``.
+    bag : position of the bag, or its id in text.
+    truth : (n,) instance labels, -1 for unknown.
+    ax : where to draw; a new figure when None.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> from psimil import VGPMIL
+    >>> from psimil.datasets import make_bags
+    >>> from psimil.figures import new_figure
+    >>> bags, y, y_instances = make_bags(n_bags=10, bag_size=(4, 4), seed=0)
+    >>> prediction = VGPMIL(n_inducing=5, random_state=0).fit(bags, y).predict_dist(bags)
+    >>> plot_bag(prediction, 3, y_instances[12:16], ax=new_figure()).get_ylabel()
+    'probability'
+    """
+    table = bag_table(prediction, bag, truth)
+    ax = axes_or_new(ax)
+    ax.bar(table["instance"], table["prob"], color=BLUE, alpha=0.55, width=0.8, label="probability")
+    gaps = [np.maximum(table["prob"] - table["lower"], 0.0), np.maximum(table["upper"] - table["prob"], 0.0)]
+    ax.errorbar(table["instance"], table["prob"], gaps, fmt="none", ecolor="black", capsize=3,
+                label=f"{prediction.level:.0%} interval")  # fmt: skip
+    if truth is not None:
+        _frame(ax, [n for n, known in zip(table["instance"], table["truth"], strict=True) if known == 1])
+    ax.axhline(prediction.instance_threshold, color="grey", linestyle="--", linewidth=1, label="instance threshold")
+    b = _position(prediction.ids, bag)
+    title = f"Bag {prediction.ids[b]}: probability {prediction.prob[b]:.3f}, standard deviation {prediction.std[b]:.3f}"
+    ax.set(xlabel="instance", ylabel="probability", ylim=(0.0, 1.0))
+    ax.set_title(title, parse_math=False)
+    ax.legend(frameon=False)
+    return ax
+
+
+def _frame(ax: Axes, positives: Sequence[int]) -> None:
+    for n in positives:
+        label = "positive" if n == positives[0] else None
+        ax.bar(n, 1.0, width=0.92, fill=False, edgecolor=RED, linewidth=2, label=label)
+
+
+def _position(ids: Any, bag: Any) -> int:
+    if isinstance(bag, str):
+        found = np.flatnonzero(np.asarray(ids).astype(str) == bag)
+        if len(found) != 1:
+            raise InputError(f"the prediction has no bag {bag!r}.")
+        return int(found[0])
+    if not -len(ids) <= int(bag) < len(ids):
+        raise InputError(f"bag {bag} asked but the prediction has {len(ids)} bags.")
+    return int(bag) % len(ids)

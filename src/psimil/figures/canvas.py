@@ -1,0 +1,74 @@
+"""Where figures are drawn and how they are saved; colours that colour-blind readers can tell apart."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from psimil.atomic import atomic_write
+from psimil.foundations.errors import InputError
+from psimil.tables import write_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+# Okabe and Ito's palette
+BLACK, BLUE, ORANGE, GREEN, RED, PURPLE, SKY = (
+    "#000000", "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9",
+)  # fmt: skip
+COLOURS = (BLUE, ORANGE, GREEN, PURPLE, SKY, RED)
+DOTS_PER_INCH = 150
+
+
+def new_figure(width: float = 6.0, height: float = 4.0) -> Axes:
+    """Axes of a figure that pyplot does not know: nothing to close, no window, no backend.
+
+    Parameters
+    ----------
+    width, height : in inches.
+
+    Examples
+    --------
+    >>> new_figure().figure.get_size_inches().tolist()
+    [6.0, 4.0]
+    """
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained").add_subplot()
+
+
+def axes_or_new(ax: Axes | None) -> Axes:
+    """The given axes, or those of a new pyplot figure."""
+    if ax is not None:
+        return ax
+    from matplotlib import pyplot
+
+    return pyplot.subplots(layout="constrained")[1]
+
+
+def save_figure(ax: Axes, path: str | Path, data: pd.DataFrame) -> None:
+    """Write the figure as PNG and, beside it, the table behind it as CSV; both atomically.
+
+    Parameters
+    ----------
+    ax : any axes of the figure.
+    path : ends in ``.png``; the CSV has the same name with ``.csv``.
+    data : the table.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from psimil.figures import plot_theta, theta_table
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_figure(plot_theta(ax=new_figure()), Path(folder) / "theta.png", theta_table())
+    ...     sorted(p.name for p in Path(folder).iterdir())
+    ['theta.csv', 'theta.png']
+    """
+    path = Path(path)
+    if path.suffix.lower() != ".png":
+        raise InputError(f"figures are written as .png, got {path.name}.")
+    figure = ax.get_figure(root=True)
+    assert figure is not None  # axes that were drawn on have a figure
+    write_table(data, path.with_suffix(".csv"))
+    atomic_write(path, lambda stream: figure.savefig(stream, format="png", dpi=DOTS_PER_INCH))

@@ -1,0 +1,67 @@
+"""The bound of a fit, pass by pass."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from psimil.figures.canvas import COLOURS, axes_or_new
+from psimil.foundations.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+STAGES = {
+    "kernel": "kernel learned on the logistic model",
+    "fit": "fit",
+    "loo": "fit with the kernel chosen out-of-bag",
+}
+
+
+def history_table(history: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """One row per pass: stage, iteration, the bound by terms, scores, seconds.
+
+    Parameters
+    ----------
+    history : ``history_`` of an estimator.
+
+    Examples
+    --------
+    >>> history_table([{"stage": "fit", "iteration": 1, "elbo": -9.5}]).columns.tolist()
+    ['pass', 'stage', 'iteration', 'elbo']
+    """
+    import pandas as pd
+
+    if not history:
+        raise InputError("the history is empty. Fit the model first.")
+    frame = pd.DataFrame([dict(row) for row in history])
+    frame.insert(0, "pass", range(1, len(frame) + 1))
+    return frame
+
+
+def plot_history(history: Sequence[Mapping[str, Any]], *, ax: Axes | None = None) -> Axes:
+    """The bound per pass, one curve per stage; bounds of different stages belong to different models.
+
+    Parameters
+    ----------
+    history : ``history_`` of an estimator.
+    ax : where to draw; a new figure when None.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> from psimil.figures import new_figure
+    >>> rows = [{"stage": "fit", "iteration": i, "elbo": -10.0 / i} for i in (1, 2, 3)]
+    >>> len(plot_history(rows, ax=new_figure()).lines)
+    1
+    """
+    ax = axes_or_new(ax)
+    table = history_table(history)
+    for colour, stage in zip(COLOURS, dict.fromkeys(table["stage"]), strict=False):
+        rows = table[table["stage"] == stage]
+        ax.plot(rows["pass"], rows["elbo"], marker=".", color=colour, label=STAGES.get(stage, stage))
+    ax.set(xlabel="pass", ylabel="bound", title="Bound of the fit")
+    ax.legend(frameon=False)
+    return ax

@@ -1,0 +1,51 @@
+"""Ways to run ``psimil`` in tests, and a table to run it on."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+from typer.testing import CliRunner
+
+from psimil.cli.main import app
+from psimil.datasets import make_bags
+
+ROOT = Path(__file__).parents[1]
+QUICK = ["--inducing", "8", "--max-iter", "40"]
+
+
+def call(*arguments):
+    return CliRunner().invoke(app, [str(a) for a in arguments])
+
+
+def process(*arguments, cwd):
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OPENBLAS_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "psimil", *map(str, arguments)]
+    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=120, check=False)
+
+
+def frame_of(seed=0, n_bags=30, shuffled=True):
+    bags, y, y_instances = make_bags(n_bags=n_bags, n_features=3, separation=3.0, seed=seed)
+    frame = pd.DataFrame(bags.X, columns=["f1", "f2", "f3"])
+    frame.insert(0, "bag", [f"b{b:02d}" for b in bags.bag_index])
+    frame["label"], frame["instance_label"] = y[bags.bag_index], y_instances
+    return frame.sample(frac=1, random_state=seed) if shuffled else frame
+
+
+def trained(folder):
+    """A folder with train.csv, test.csv and the run of a quick fit."""
+    frame_of().to_csv(folder / "train.csv", index=False)
+    frame_of(seed=1).to_csv(folder / "test.csv", index=False)
+    done = call("fit", folder / "train.csv", "--out", folder / "run", *QUICK)
+    assert done.exit_code == 0, done.output
+    return folder
+
+
+def fails(done, code, *texts):
+    assert done.exit_code == code, done.output
+    lines = done.stderr.splitlines()
+    assert len(lines) == 1 and lines[0].startswith("error: ")
+    assert done.stdout == ""
+    for text in texts:
+        assert text in lines[0]

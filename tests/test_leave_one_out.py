@@ -1,0 +1,117 @@
+"""Leave-one-bag-out in closed form against dropping the bag and solving again."""
+
+from dataclasses import replace
+from itertools import islice, pairwise
+
+import numpy as np
+import pytest
+
+from problems import DENSITIES, dense, make, name, solve_q
+from psimil.inference.fitting import iterate
+from psimil.inference.learning import KernelState
+from psimil.inference.leave_one_out import leave_one_out
+from psimil.inference.loo import LeaveOneOut, log_predictive, loo_score, out_of_bag
+from psimil.inference.posterior import Posterior
+from psimil.model.densities import GammaMixture, HyperbolicSecant
+
+SIZES = (1, 3, 2, 7, 3, 1, 12, 5)  # smaller and larger than M
+M = 5
+
+
+def fitted(passes=6, **options):
+    problem, gp = make(3, SIZES, M=M, **options)
+    return problem, gp, next(islice(iterate(problem, KernelState(gp, Posterior.prior(gp.size))), passes - 1, passes))
+
+
+def by_removal(problem, gp, local):
+    """Moments of each bag under the q(u) of all other bags, their theta and kappa kept: dense algebra, bag by bag."""
+    model = dense(problem, gp)
+    mean, variance = np.empty(len(problem.X)), np.empty(len(problem.X))
+    for start, stop in pairwise(problem.labels.offsets):
+        keep = np.ones(len(problem.X))
+        keep[start:stop] = 0.0
+        mu, s2 = model.moments(*solve_q(problem, model, local.theta, local.pi - 0.5, keep))
+        mean[start:stop], variance[start:stop] = mu[start:stop], s2[start:stop]
+    return mean, variance
+
+
+@pytest.mark.parametrize("residual", ["full", "projected"])
+@pytest.mark.parametrize("bias", [0.0, 2.0])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("density", [HyperbolicSecant(), GammaMixture(1.0, 1.0)], ids=name)
+def test_equals_really_removing_the_bag(residual, bias, weighted, density):
+    weights = [1.0, 2.0, 0.0, 0.5, 3.0, 1.0, 1.0, 2.0] if weighted else None
+    problem, gp, record = fitted(residual=residual, bias=bias, weights=weights, density=density, H=100.0, chunk_rows=6)
+    mean, variance = leave_one_out(record.projection, record.next_posterior, record.local, problem)
+    assert mean.shape == variance.shape == (sum(SIZES),)
+    expected = by_removal(problem, gp, record.local)
+    np.testing.assert_allclose(mean, expected[0], rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(variance, expected[1], rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("density", DENSITIES, ids=name)
+@pytest.mark.parametrize("rule", ["exact", "mean_field"])
+def test_equals_removal_for_every_density_and_label_posterior(density, rule):
+    problem, gp, record = fitted(residual="full", bias=1.0, density=density, rule=rule)
+    found = leave_one_out(record.projection, record.next_posterior, record.local, problem)
+    np.testing.assert_allclose(found, by_removal(problem, gp, record.local), rtol=1e-9, atol=1e-10)
+
+
+def test_streamed_and_chunked_agree():
+    problem, _, record = fitted(residual="full", bias=2.0)
+    first = leave_one_out(record.projection, record.next_posterior, record.local, problem)
+    for rows, cache in ((1, True), (4, False), (10**6, False)):
+        other = replace(problem, chunk_rows=rows, cache=cache)
+        found = leave_one_out(record.projection, record.next_posterior, record.local, other)
+        np.testing.assert_allclose(found, first, rtol=1e-11, atol=1e-12)
+
+
+def test_weight_zero_is_already_left_out():
+    """A bag without weight taught nothing, so its own moments do not change."""
+    problem, _, record = fitted(weights=[1.0, 1.0, 1.0, 0.0, 1.0, 1.0, 0.0, 1.0], bias=1.0, passes=200)
+    mean, variance = leave_one_out(record.projection, record.next_posterior, record.local, problem)
+    rows = problem.instance_weights == 0
+    assert rows.sum() == 19
+    np.testing.assert_allclose(mean[rows], record.local.mu[rows], rtol=1e-7, atol=1e-8)
+    np.testing.assert_allclose(variance[rows], record.local.s2[rows], rtol=1e-7)
+
+
+def test_out_of_bag_variance_is_larger_and_carries_the_labels():
+    problem, _, record = fitted(bias=2.0, residual="projected", passes=100)
+    bags = out_of_bag(record, problem, "max")
+    assert bags.aggregate == "max"
+    assert np.array_equal(bags.T, problem.labels.T)
+    assert np.array_equal(bags.offsets, problem.labels.offsets)
+    assert (bags.variance >= record.local.s2 * (1 - 1e-6)).all()
+
+
+def test_log_predictive_from_log_odds():
+    odds = np.array([-900.0, -2.0, 0.0, 3.0, 900.0])
+    for T in (0, 1):
+        found = log_predictive(odds, np.full(5, T))
+        p = 1 / (1 + np.exp(-odds[1:4]))
+        np.testing.assert_allclose(found[1:4], np.log(p if T else 1 - p), rtol=1e-12)
+        assert found[0 if T else 4] == -900.0
+        assert found[4 if T else 0] == 0.0
+    loo = LeaveOneOut(None, np.array([-1.0, -3.0]))
+    assert loo.mean_log_predictive == -2.0
+    assert loo.influence.tolist() == [1.0, 3.0]
+
+
+def test_score_finds_the_mislabelled_bag_and_falls_with_it():
+    rng = np.random.default_rng(0)
+    sizes = (2,) * 40
+    problem, gp = make(0, sizes, D=1, M=6, bias=2.0, residual="projected", variance=4.0, lengthscale=2.0)
+    T = problem.labels.T
+    problem.X[:, 0] = np.repeat(np.where(T == 1, 2.0, -2.0), 2) + 0.3 * rng.normal(size=80)
+    wrong = T.copy()
+    wrong[7] = 1 - wrong[7]
+    scores = []
+    for labels in (T, wrong):
+        given = replace(problem, labels=replace(problem.labels, T=labels))
+        record = next(islice(iterate(given, KernelState(gp, Posterior.prior(gp.size))), 29, 30))
+        scores.append(loo_score(record, given, "noisy_or"))
+        bags = out_of_bag(record, given, "noisy_or")
+    assert scores[0] > scores[1] + 0.05
+    surprise = np.where(wrong == 1, -1, 1) * bags.mean[::2]
+    assert np.argmax(surprise) == 7

@@ -1,0 +1,101 @@
+"""Factorisations, BLAS wrappers and the logistic family."""
+
+from decimal import Decimal, getcontext
+
+import numpy as np
+import pytest
+
+from psimil.foundations.blas import add_gram, multiply_upper, solve_lower_right
+from psimil.foundations.errors import NumericalFailure
+from psimil.foundations.linalg import cholesky, inverse_upper, nonnegative, solve_lower, solve_upper, symmetric
+from psimil.foundations.logistic import log1mexp, sigmoid, softplus
+
+getcontext().prec = 400
+
+
+def spd(size, seed=0):
+    B = np.random.default_rng(seed).normal(size=(size, size))
+    return B @ B.T + 0.5 * np.eye(size)
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 40])
+def test_factor_without_jitter_reproduces_the_matrix(size):
+    K = spd(size, size)
+    factor = cholesky(K)
+    assert factor.L.shape == (size, size)
+    assert factor.jitter == 0.0
+    assert np.array_equal(factor.L, np.tril(factor.L))
+    np.testing.assert_allclose(factor.L @ factor.L.T, K, rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_jitter_grows_with_the_diagonal_and_is_reported(scale):
+    K = scale * np.ones((4, 4))  # four identical inducing points
+    factor = cholesky(K)
+    assert 0 < factor.jitter <= 1e-4 * scale
+    np.testing.assert_allclose(factor.L @ factor.L.T, K + factor.jitter * np.eye(4), rtol=1e-12)
+    steps = np.log10(factor.jitter / scale)
+    assert abs(steps - round(steps)) < 1e-9  # a rung of the ladder
+
+
+def test_matrices_without_a_factor_are_named():
+    with pytest.raises(NumericalFailure, match="2 x 2"):
+        cholesky(np.array([[1.0, 2.0], [2.0, 1.0]]))
+    with pytest.raises(NumericalFailure, match="non-finite"):
+        cholesky(np.array([[1.0, np.nan], [np.nan, 1.0]]))
+
+
+def test_triangular_solves_and_inverse():
+    L, B = np.linalg.cholesky(spd(6, 3)), np.random.default_rng(1).normal(size=(6, 4))
+    np.testing.assert_allclose(L @ solve_lower(L, B), B, atol=1e-13)
+    np.testing.assert_allclose(L.T @ solve_upper(L.T, B), B, atol=1e-13)
+    np.testing.assert_allclose(inverse_upper(L) @ L.T, np.eye(6), atol=1e-12)
+    assert np.array_equal(inverse_upper(L), np.triu(inverse_upper(L)))
+    upper = np.triu(spd(5, 2)) + np.tril(np.full((5, 5), 7.0), -1)
+    np.testing.assert_array_equal(symmetric(upper), np.where(np.triu(np.ones((5, 5))), upper, upper.T))
+
+
+def test_variance_is_clipped_only_within_rounding():
+    np.testing.assert_array_equal(nonnegative(np.array([2.0, -1e-16, 0.0]), 1.0, "x"), [2.0, 0.0, 0.0])
+    for wrong in (-1e-6, np.nan, np.inf):
+        with pytest.raises(NumericalFailure, match="name of it"):
+            nonnegative(np.array([1.0, wrong]), 1.0, "name of it")
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("n", [0, 1, 13])
+def test_blas_on_row_major_chunks_and_on_slices_of_wider_arrays(dtype, n):
+    rng = np.random.default_rng(n)
+    M, tolerance = 6, 1e-12 if dtype is np.float64 else 1e-4
+    U = np.ascontiguousarray(np.triu(rng.normal(size=(M, M)) + 3 * np.eye(M)), dtype=dtype)
+    wide = rng.normal(size=(n, M + 2)).astype(dtype)
+    W, untouched = wide[:, :M], wide[:, M:].copy()
+    W0 = W.astype(float)
+    np.testing.assert_allclose(multiply_upper(W, U), W0 @ U.astype(float), rtol=tolerance, atol=tolerance)
+    W1, lower = W.astype(float), np.ascontiguousarray(U.T)
+    expected = np.linalg.solve(lower.astype(float), W1.T).T
+    np.testing.assert_allclose(solve_lower_right(W, lower), expected, rtol=tolerance, atol=tolerance)
+    G = np.ones((M, M), dtype=dtype)
+    expected = np.triu(1.0 + W.astype(float).T @ W.astype(float)) + np.tril(np.ones((M, M)), -1)
+    np.testing.assert_allclose(add_gram(G, W), expected, rtol=tolerance, atol=tolerance)
+    np.testing.assert_array_equal(wide[:, M:], untouched)
+
+
+def test_blas_refuses_column_major():
+    with pytest.raises(ValueError, match="row-major"):
+        multiply_upper(np.asfortranarray(np.ones((4, 3))), np.eye(3))
+
+
+POINTS = [-745.0, -300.0, -40.0, -1.0, -1e-3, -1e-12, 0.0, 1e-12, 1e-3, 1.0, 40.0, 300.0, 745.0]
+
+
+def test_softplus_and_sigmoid_against_exact_arithmetic():
+    e = [Decimal(x).exp() for x in POINTS]
+    np.testing.assert_allclose(softplus(np.array(POINTS)), [float((1 + y).ln()) for y in e], rtol=1e-14, atol=1e-320)
+    np.testing.assert_allclose(sigmoid(np.array(POINTS)), [float(y / (1 + y)) for y in e], rtol=1e-14, atol=1e-320)
+
+
+def test_log1mexp_against_exact_arithmetic():
+    x = [-1e-300, -1e-20, -1e-5, -0.1, -0.69, -0.7, -5.0, -50.0, -700.0]
+    np.testing.assert_allclose(log1mexp(np.array(x)), [float((1 - Decimal(v).exp()).ln()) for v in x], rtol=1e-13)
+    assert log1mexp(np.array([0.0]))[0] == -np.inf

@@ -1,0 +1,175 @@
+"""J of Eq. (29): value against dense algebra, gradient against differences, and the step that it steers."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.polynomial.hermite_e import hermegauss
+
+from problems import (
+    central_difference,
+    dense,
+    gaussian_kl,
+    log_psi,
+    make,
+    name,
+    normal_grid,
+    random_posterior,
+    unwhitened,
+)
+from psimil.foundations.errors import DataWarning
+from psimil.inference.learning import KernelState, PaperStep, with_kernel
+from psimil.inference.local_pass import Projection, local_pass
+from psimil.inference.paper_objective import PaperObjective, unwhiten, whiten
+from psimil.model.densities import GammaMixture, HyperbolicSecant, StudentT
+from psimil.model.kernels import RBF, Matern32, Matern52
+
+DENSITIES = [HyperbolicSecant(), GammaMixture(1.0, 1.5), StudentT(3.0)]
+WEIGHTS = [1.0, 2.0, 0.5, 1.0, 3.0]
+KERNELS = {
+    "rbf": RBF(0.7, 1.4),
+    "rbf-ard": RBF(0.7, (0.9, 1.7, 2.5)),
+    "matern32": Matern32(0.8, 1.4),
+    "matern52": Matern52(0.6, 2.0),
+}
+
+
+def objective(kernel=None, residual="full", bias=0.0, density=DENSITIES[0], seed=2, **options):
+    problem, gp = make(
+        seed,
+        D=3,
+        M=5,
+        density=density,
+        residual=residual,
+        bias=bias,
+        kernel=kernel or KERNELS["rbf"],
+        weights=WEIGHTS,
+        chunk_rows=4,
+    )
+    assert gp.jitter == 0.0
+    q = random_posterior(gp.size, 4)
+    local, _ = local_pass(Projection.build(gp, problem), q, problem)
+    m, S = unwhiten(gp, q)
+    return PaperObjective(m, S, local.pi, problem, **options), gp, q
+
+
+@pytest.mark.parametrize("samples", [None, 40])
+@pytest.mark.parametrize("log_z", ["none", "jensen", "rff"])
+@pytest.mark.parametrize("residual", ["full", "projected", "unit"])
+@pytest.mark.parametrize("density", DENSITIES, ids=name)
+@pytest.mark.parametrize("bias", [0.0, 1.3])
+def test_gradient_equals_differences(bias, density, residual, log_z, samples):
+    J, gp, _ = objective(residual=residual, bias=bias, density=density, samples=samples, log_z=log_z, seed=2)
+    value, gradient, sample_size = J(gp)
+    assert np.isfinite(value)
+    assert gradient.shape == (2,)
+    assert np.isinf(sample_size) == (log_z != "rff")
+    expected = central_difference(lambda x: J(with_kernel(gp, x))[0], gp.kernel.log_parameters)
+    np.testing.assert_allclose(gradient, expected, rtol=1e-6, atol=1e-6 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("scaled", [False, True])
+def test_gradient_for_other_kernels_and_the_published_scaling(kernel, scaled):
+    J, gp, _ = objective(KERNELS[kernel], density=GammaMixture(1.0, 1.0), log_z="jensen", scaled=scaled)
+    expected = central_difference(lambda x: J(with_kernel(gp, x))[0], gp.kernel.log_parameters)
+    np.testing.assert_allclose(J(gp)[1], expected, rtol=1e-6, atol=1e-6 * np.abs(expected).max())
+
+
+def expected_terms(J, gp, q):
+    """KL, potential and E log psi by dense algebra, with 32 Gauss-Hermite nodes."""
+    model, (m, S) = dense(J.problem, gp), unwhitened(gp, q)
+    mu, s2 = model.moments(m, S)
+    w = np.repeat(WEIGHTS, np.diff(J.problem.labels.offsets))
+    x, weights = hermegauss(32)
+    f = mu[:, None] + np.sqrt(s2)[:, None] * x
+    tight = w @ (log_psi(J.problem.density, f) @ (weights / weights.sum()))
+    return gaussian_kl(m, S, model.K), (w * (J.pi - 0.5)) @ mu, tight, (mu, s2, w)
+
+
+@pytest.mark.parametrize("residual", ["full", "projected", "unit"])
+@pytest.mark.parametrize("density", DENSITIES, ids=name)
+@pytest.mark.parametrize("bias", [0.0, 1.3])
+def test_value_equals_dense_algebra(bias, density, residual):
+    J, gp, q = objective(residual=residual, bias=bias, density=density, log_z="none")
+    kl, potential, tight, _ = expected_terms(J, gp, q)
+    assert J(gp)[0] == pytest.approx(-kl + potential + tight, rel=1e-9)
+    N, M = len(J.problem.X), gp.size
+    assert replace(J, scaled=True)(gp)[0] == pytest.approx(-kl / M + (potential + tight) / N, rel=1e-9)
+
+
+@pytest.mark.parametrize("residual", ["full", "projected"])
+def test_log_z_of_jensen_is_that_of_the_model(residual):
+    """docs/derivations.md, section 10: the prior variance is k_nn + b^2, or |v_n|^2 + b^2 for the projected model."""
+    J, gp, _ = objective(residual=residual, bias=1.3, density=GammaMixture(1.0, 1.5), log_z="none")
+    model = dense(J.problem, gp)
+    prior = np.einsum("nm,mk,nk->n", model.A, model.K, model.A) + model.k
+    x, weights = normal_grid()
+    f = np.sqrt(prior)[:, None] * x
+    w = np.repeat(WEIGHTS, np.diff(J.problem.labels.offsets))
+    expected = w @ ((np.log(2 * np.cosh(f / 2)) + log_psi(J.problem.density, f)) @ weights)
+    assert J(gp)[0] - replace(J, log_z="jensen")(gp)[0] == pytest.approx(expected, rel=1e-3)
+
+
+def test_monte_carlo_agrees_with_quadrature_within_its_error():
+    J, gp, q = objective(density=GammaMixture(1.0, 1.5), log_z="none")
+    exact = J(gp)[0]
+    *_, (mu, s2, w) = expected_terms(J, gp, q)
+    samples = 4000
+    noise = np.random.default_rng(9).standard_normal((len(mu), samples))
+    variance = log_psi(J.problem.density, mu[:, None] + np.sqrt(s2)[:, None] * noise).var(axis=1)
+    error = np.sqrt((w**2) @ variance / samples)
+    for seed in range(3):
+        sampled = replace(J, samples=samples, seed=seed)(gp)[0]
+        assert abs(sampled - exact) <= 6 * error
+        assert replace(J, samples=samples, seed=seed)(gp)[0] == sampled
+    assert replace(J, samples=samples, seed=0)(gp)[0] != replace(J, samples=samples, seed=1)(gp)[0]
+
+
+def test_tight_bound_is_above_the_augmented_one():
+    """J keeps E log psi where L has its tangent: higher at every kernel, by convexity of log psi(sqrt t)."""
+    for density in DENSITIES:
+        J, gp, q = objective(density=density, log_z="none")
+        for shift in (-0.5, 0.0, 0.5):
+            other = with_kernel(gp, gp.kernel.log_parameters + shift)
+            moved = whiten(other, *unwhiten(gp, q))
+            *_, (mu, s2, w) = expected_terms(J, other, moved)
+            model, (m, S) = dense(J.problem, other), unwhitened(other, moved)
+            augmented = (
+                -gaussian_kl(m, S, model.K) + (w * (J.pi - 0.5)) @ mu + w @ log_psi(density, np.sqrt(mu**2 + s2))
+            )
+            assert J(other)[0] >= augmented - 1e-9
+
+
+@pytest.mark.parametrize("bias", [0.0, 2.0])
+def test_whitening_is_undone(bias):
+    problem, gp = make(1, bias=bias)
+    q = random_posterior(gp.size, 6)
+    m, S = unwhiten(gp, q)
+    expected_m, expected_S = unwhitened(gp, q)
+    np.testing.assert_allclose(m, expected_m, rtol=1e-10)
+    np.testing.assert_allclose(S, expected_S, rtol=1e-9, atol=1e-12)
+    back = whiten(gp, m, S)
+    np.testing.assert_allclose(back.m, q.m, rtol=1e-8)
+    np.testing.assert_allclose(back.S, q.S, rtol=1e-7, atol=1e-10)
+    assert len(problem.X) == 12
+
+
+def test_paper_step_climbs_and_keeps_q_of_u():
+    J, gp, q = objective(density=GammaMixture(1.0, 1.0), log_z="jensen")
+    local, _ = local_pass(Projection.build(gp, J.problem), q, J.problem)
+    step = PaperStep(steps=40, samples=None, log_z="jensen")
+    after = step(KernelState(gp, q), local, J.problem, 1)
+    J = PaperObjective(*unwhiten(gp, q), local.pi, J.problem, None, "jensen", seed=1)
+    assert J(after.gp)[0] > J(gp)[0]
+    for before, now in zip(unwhiten(gp, q), unwhiten(after.gp, after.posterior), strict=True):
+        np.testing.assert_allclose(now, before, rtol=1e-6, atol=1e-8)
+
+
+def test_paper_step_refuses_to_move_on_a_collapsed_estimate():
+    problem, gp = make(0, (1,) * 1200, density=GammaMixture(1.0, 2.5), variance=0.5, lengthscale=1.4, M=5)
+    q = random_posterior(gp.size)
+    local, _ = local_pass(Projection.build(gp, problem), q, problem)
+    state = KernelState(gp, q)
+    with pytest.warns(DataWarning, match="effective samples at iteration 3"):
+        assert PaperStep(steps=2, samples=5)(state, local, problem, 3) is state
