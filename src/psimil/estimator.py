@@ -20,7 +20,7 @@ from psimil.inference.training import Callback, Supervision, Training, train
 from psimil.labels import read_bag_labels, read_bags, read_instance_labels, read_random_state, read_weights
 from psimil.model.bags import Bags, as_real
 from psimil.model.densities import Density, GammaMixture
-from psimil.model.kernels import RBF, Kernel
+from psimil.model.kernels import Kernel
 from psimil.predictor import BagPredictor
 from psimil.presets import preset_parameters
 from psimil.storage import load_model
@@ -73,8 +73,8 @@ class PsiVGPMIL(BagPredictor):
         Calibrate the latent log-odds on out-of-bag bags; "auto" where that helps held-out bags.
     threshold : float or None
         Bag threshold; None takes it from out-of-bag bags.
-    false_positive_rate : float
-        Rate at which instances of negative bags may exceed the instance threshold.
+    false_positive_rate : float or None
+        Rate at which instances of negative bags may exceed the instance threshold; None puts it at 1/2.
     standardize, warm_start : bool
     chunk_size : int or None
         Instances per chunk; set, nothing of size N x M stays in memory.
@@ -125,7 +125,7 @@ class PsiVGPMIL(BagPredictor):
         patience: int = 10,
         calibrate: str | bool = "auto",
         threshold: float | None = None,
-        false_positive_rate: float = 0.02,
+        false_positive_rate: float | None = 0.02,
         standardize: bool = True,
         warm_start: bool = False,
         chunk_size: int | None = None,
@@ -261,7 +261,6 @@ class PsiVGPMIL(BagPredictor):
     def _options(self, n_features: int) -> Options:
         values = {f.name: getattr(self, f.name) for f in fields(Options)}
         values["density"] = self._default_density if self.density is None else self.density
-        values["kernel"] = RBF() if self.kernel is None else self.kernel
         if self.inducing_points is not None:
             Z = as_real(self.inducing_points, "inducing_points")
             if Z.ndim != 2 or Z.shape[1] != n_features or len(Z) == 0 or not np.isfinite(Z).all():

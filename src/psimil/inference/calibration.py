@@ -60,11 +60,11 @@ class LatentBags:
     aggregate: str = "noisy_or"
 
     def half(self, odd: bool) -> LatentBags:
-        """Every other bag of each class."""
-        rank = np.empty(len(self.T), dtype=int)
+        """Every other bag of each class, counted by latent mean, so that the order of bags does not matter."""
+        rank, top = np.empty(len(self.T), dtype=int), np.maximum.reduceat(self.mean, self.offsets[:-1])
         for label in (0, 1):
             members = np.flatnonzero(self.T == label)
-            rank[members] = np.arange(len(members))
+            rank[members[np.argsort(top[members], kind="stable")]] = np.arange(len(members))
         chosen = np.flatnonzero(rank % 2 == int(odd))
         sizes = np.diff(self.offsets)[chosen]
         offsets = np.concatenate([[0], np.cumsum(sizes)])
@@ -134,6 +134,8 @@ def fit_calibration(bags: LatentBags) -> Calibration:
 
 def calibration_helps(bags: LatentBags) -> bool:
     """Whether a calibration fitted on half of the bags raises the likelihood of the other half, both ways together."""
+    if min(bags.T.sum(), len(bags.T) - bags.T.sum()) < 2:
+        return False
     gain = 0.0
     for odd in (False, True):
         found = fit_calibration(bags.half(odd))

@@ -28,9 +28,7 @@ FOLDS = 10
 PASSES = 30
 
 
-def cross_fit(
-    problem: Problem, rebuild: Callable[[Array, Array], SparseGP], rng: np.random.Generator
-) -> tuple[Array, Array]:
+def cross_fit(problem: Problem, rebuild: Callable[[Array, Array], SparseGP]) -> tuple[Array, Array]:
     """Latent mean and variance (N,) of every instance from a fit without its fold.
 
     Parameters
@@ -39,7 +37,8 @@ def cross_fit(
         in positive bags.
     """
     offsets, T = problem.labels.offsets, problem.labels.T
-    fold = stratified_folds(T, min(FOLDS, max(2, int(np.bincount(T, minlength=2).min()))), rng)
+    folds = min(FOLDS, max(2, int(np.bincount(T, minlength=2).min())))
+    fold = stratified_folds(T, problem.labels.sum(problem.keys), folds)
     mean, variance = np.empty(len(problem.X)), np.empty(len(problem.X))
     row_fold = np.repeat(fold, np.diff(offsets))
     for k in np.unique(fold):
@@ -53,19 +52,18 @@ def cross_fit(
     return mean, variance
 
 
-def stratified_folds(T: Array, folds: int, rng: np.random.Generator) -> Array:
-    """(B,) fold of each bag, labels spread evenly.
+def stratified_folds(T: Array, keys: Array, folds: int) -> Array:
+    """(B,) fold of each bag: labels spread evenly, bags dealt out by keys (B,) so that their order does not matter.
 
     Examples
     --------
-    >>> folds = stratified_folds(np.array([0, 0, 1, 1]), 2, np.random.default_rng(0))
-    >>> sorted(folds[:2].tolist()), sorted(folds[2:].tolist())
-    ([0, 1], [0, 1])
+    >>> stratified_folds(np.array([0, 0, 1, 1]), np.array([0.3, 0.1, 0.2, 0.5]), 2)
+    array([1, 0, 0, 1])
     """
     fold = np.empty(len(T), dtype=np.int64)
     for label in (0, 1):
         members = np.flatnonzero(T == label)
-        fold[rng.permutation(members)] = np.arange(len(members)) % folds
+        fold[members[np.argsort(keys[members], kind="stable")]] = np.arange(len(members)) % folds
     return fold
 
 

@@ -71,7 +71,7 @@ def match_softplus(mean: Array, variance: Array) -> tuple[Array, Array]:
     [array([1.]), array([2.])]
     """
     x, w = gauss_hermite()
-    mean, variance = np.maximum(mean, 1e-250), np.minimum(variance, 1e250)
+    mean, variance = np.maximum(mean, 1e-150), np.minimum(variance, 1e250)
     # the lognormal and the normal limit share these starting values
     t = np.log1p(variance / np.square(mean))
     a = np.where(mean < 1, np.log(mean) - 0.5 * t, mean)

@@ -34,14 +34,14 @@ def joint_std(
     X : (N, D) instances in model coordinates, bag after bag.
     offsets : (B + 1,).
     """
-    v = posterior.m[:, None] + posterior.U @ rng.standard_normal((len(posterior.m), samples))
+    deviations = posterior.U @ rng.standard_normal((len(posterior.m), samples))
     std = np.empty(len(offsets) - 1)
     for b, (start, stop) in enumerate(pairwise(offsets)):
         part = X[start:stop].astype(np.float64)
         V = gp.features(part)
         k = gp.residual_variance(part, V)
-        f = V @ v + np.sqrt(k)[:, None] * rng.standard_normal((len(part), samples))
-        f = calibration.scale * f + calibration.shift
+        noise = V @ deviations + np.sqrt(k)[:, None] * rng.standard_normal((len(part), samples))
+        f = (calibration.scale * (V @ posterior.m) + calibration.shift)[:, None] + calibration.spread * noise
         prob = -np.expm1(-softplus(f).sum(axis=0)) if aggregate == "noisy_or" else sigmoid(f.max(axis=0))
         std[b] = prob.std()
     return std

@@ -106,7 +106,7 @@ def local_pass(
         s2 = k + np.vecdot(W, W)
         c = np.sqrt(mu * mu + s2)
         theta, log_psi = problem.density.theta(c), problem.density.log_prob(c)
-        q = rule(mu, problem.labels.chunk(chunk.first, chunk.last), None if pi is None else pi[rows])
+        q = rule(mu, problem.chunk_labels(chunk), None if pi is None else pi[rows])
         local.mu[rows], local.s2[rows], local.theta[rows], local.pi[rows] = mu, s2, theta, q.pi
         kappa, w_bags = q.pi - 0.5, problem.weights[chunk.first : chunk.last]
         if problem.weighted:

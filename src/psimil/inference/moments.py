@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import log_ndtr
 
 from psimil.foundations.logistic import log1mexp
 from psimil.foundations.quadrature import gauss_hermite, trapezoid
@@ -97,10 +98,21 @@ def _moments(mu: Array, s2: Array, f: Array, w: Array) -> tuple[Array, Array, Ar
     mean_s, mean_q = s @ w, np.where(upper, e, total) @ w
     s -= mean_s[:, None]
     np.square(s, out=s)
-    with np.errstate(divide="ignore"):  # far in a tail sigma(f) is exp(f), a lognormal
-        log_p = np.where(mean_s > _TINY, np.log(mean_s), np.minimum(mu + 0.5 * s2, 0.0))
-        log_q = np.where(mean_q > _TINY, np.log(mean_q), np.minimum(-mu + 0.5 * s2, 0.0))
+    with np.errstate(divide="ignore"):  # the logarithm of the larger one from the smaller, so that no digit is lost
+        log_p = np.where(mean_s < 0.5, np.log(mean_s), np.log1p(-np.minimum(mean_q, 0.5)))
+        log_q = np.where(mean_q < 0.5, np.log(mean_q), np.log1p(-np.minimum(mean_s, 0.5)))
+    for log_mean, small, sign in ((log_p, mean_s, 1.0), (log_q, mean_q, -1.0)):
+        far = (small <= _TINY) | ((s2 > WIDE) & (sign * mu < -6.0 * np.sqrt(s2)))
+        if far.any():
+            log_mean[far] = _log_tail(sign * mu[far], s2[far])
     return log_p, log_q, s @ w
+
+
+def _log_tail(mu: Array, s2: Array) -> Array:
+    """log E min(e^f, 1), which is log E sigma(f) to within a factor of two, for means beyond the reach of the nodes."""
+    s = np.sqrt(np.maximum(s2, 1e-100))
+    with np.errstate(over="ignore"):
+        return np.asarray(np.logaddexp(mu + 0.5 * s2 + log_ndtr(-(mu + s2) / s), log_ndtr(mu / s)))
 
 
 @dataclass(frozen=True)

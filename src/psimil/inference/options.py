@@ -34,7 +34,7 @@ class Options:
     """Resolved choices; the field names are the parameters of the estimator."""
 
     density: Density
-    kernel: Kernel
+    kernel: Kernel | None = None
     n_inducing: int = 200
     inducing_points: Array | None = None
     inducing: str = "kmeans_by_label"
@@ -56,7 +56,7 @@ class Options:
     dtype: str = "float64"
     calibrate: str | bool = "auto"
     threshold: float | None = None
-    false_positive_rate: float = 0.02
+    false_positive_rate: float | None = 0.02
     expectation: str = "quadrature"
 
     def __post_init__(self) -> None:
@@ -74,13 +74,14 @@ class Options:
             raise InputError(f"H must be > 0, got {self.H}.")
         if not _is_number(self.tol) or not self.tol >= 0:
             raise InputError(f"tol must be >= 0, got {self.tol}.")
-        if not _is_number(self.false_positive_rate) or not 0 < self.false_positive_rate < 1:
+        rate = self.false_positive_rate
+        if rate is not None and (not _is_number(rate) or not 0 < rate < 1):
             raise InputError(f"false_positive_rate must lie between 0 and 1, got {self.false_positive_rate}.")
         if self.threshold is not None and (not _is_number(self.threshold) or not 0 < self.threshold < 1):
             raise InputError(f"threshold must lie between 0 and 1, got {self.threshold}.")
         if not isinstance(self.density, Density):
             raise InputError(f"density must have log_prob and theta, got {self.density!r}.")
-        if not isinstance(self.kernel, Kernel):
+        if self.kernel is not None and not isinstance(self.kernel, Kernel):
             raise InputError(f"kernel must be a psimil kernel, got {self.kernel!r}.")
         if self.start != "labels" and not (_is_number(self.start) and 0 < float(self.start) <= 1):
             raise InputError(f'start must be "labels" or a number in (0, 1], got {self.start!r}.')

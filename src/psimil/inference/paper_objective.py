@@ -120,9 +120,17 @@ class PaperObjective:
         if self.log_z == "rff":
             found = random_fourier(gp.kernel, problem, bias=gp.bias, seed=self.seed)
             return found.value, found.gradient, found.effective_sample_size
+        w = problem.instance_weights
+        if gp.residual == "projected":  # the prior variance is |v_n|^2 + b^2 and moves with K_xz and K_zz
+            X = problem.X.astype(np.float64)
+            K = gp.kernel.gram(X, gp.Z)
+            A = solve_upper(gp.L.T, solve_lower(gp.L, K.T)).T
+            r, dr = jensen(problem.density, np.vecdot(A, K) + gp.bias**2)
+            weighted = (w * dr)[:, None] * A
+            moved = gp.kernel.gram_adjoint(gp.Z, gp.Z, A.T @ weighted)
+            return float(w @ r), gp.kernel.gram_adjoint(X, gp.Z, 2.0 * weighted, K) - moved, np.inf
         prior = np.asarray(gp.kernel.diagonal(problem.X), dtype=np.float64) + gp.bias**2
         r, dr = jensen(problem.density, prior)
-        w = problem.instance_weights
         return float(w @ r), gp.kernel.diagonal_adjoint(problem.X, w * dr), np.inf
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -71,6 +71,16 @@ class Problem:
             chunks.append(Chunk(first, last, int(offsets[first]), int(offsets[last])))
             first = last
         return chunks
+
+    @cached_property
+    def keys(self) -> Array:
+        """(N,) a number made of each instance's features, the same wherever the instance stands."""
+        return np.asarray(self.X @ np.cos(np.arange(1.0, self.X.shape[1] + 1)), dtype=np.float64)
+
+    def chunk_labels(self, chunk: Chunk) -> Labels:
+        """The labels of a chunk, with keys where the label posterior breaks ties."""
+        labels = self.labels.chunk(chunk.first, chunk.last)
+        return replace(labels, keys=self.keys[chunk.start : chunk.stop]) if self.rule == "mean_field" else labels
 
     @cached_property
     def instance_weights(self) -> Array:

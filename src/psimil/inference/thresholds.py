@@ -41,7 +41,7 @@ def bag_threshold(log_odds: Array, T: Array) -> float:
     best = np.flatnonzero(usable & (correct == correct[usable].max()))
     chosen = best[np.argmin(np.abs(edges[best]))]
     gain, changed = correct[chosen] - correct[neutral], abs(int(chosen) - neutral)
-    return float(sigmoid(np.array(edges[chosen]))) if gain > np.sqrt(changed) else 0.5
+    return _probability(edges[chosen]) if gain > np.sqrt(changed) else 0.5
 
 
 def instance_threshold(log_odds: Array, negative: Array, false_positive_rate: float) -> float:
@@ -59,7 +59,7 @@ def instance_threshold(log_odds: Array, negative: Array, false_positive_rate: fl
     """
     if not negative.any():
         return 0.5
-    return float(sigmoid(np.array(np.quantile(log_odds[negative], 1.0 - false_positive_rate))))
+    return _probability(np.quantile(log_odds[negative], 1.0 - false_positive_rate))
 
 
 @dataclass(frozen=True)
@@ -99,3 +99,8 @@ def fit_recalibration(log_odds: Array, negative: Array) -> InstanceRecalibration
     if len(knots) > MAX_KNOTS:
         knots = knots[np.linspace(0, len(knots) - 1, MAX_KNOTS).astype(int)]
     return InstanceRecalibration(scores[knots], prob[knots])
+
+
+def _probability(log_odds: float) -> float:
+    """sigma(log_odds), kept off 0 and 1 so that its own log-odds are finite."""
+    return float(np.clip(sigmoid(np.array(log_odds)), 1e-300, 1.0 - 2.0**-53))

@@ -16,7 +16,7 @@ from psimil.foundations.errors import DataWarning
 from psimil.inference.calibration import IDENTITY, Calibration, LatentBags, calibration_helps, fit_calibration
 from psimil.inference.cross_fit import SMALL, cross_fit
 from psimil.inference.fitting import Record, Schedule, first_posterior, iterate, random_labels, start_from_labels
-from psimil.inference.kernel_search import search_kernel
+from psimil.inference.kernel_search import guard_kernel, search_kernel
 from psimil.inference.learning import CollapsedStep, KernelState, KernelStep, PaperStep
 from psimil.inference.log_z import has_exact_log_z
 from psimil.inference.loo import LeaveOneOut, log_predictive, loo_score, out_of_bag
@@ -29,6 +29,7 @@ from psimil.inference.trained import TrainedModel
 from psimil.model.bags import Bags
 from psimil.model.densities import HyperbolicSecant, warn_if_runaway
 from psimil.model.inducing import choose_inducing
+from psimil.model.kernels import RBF
 from psimil.model.label_posteriors import Labels
 from psimil.model.scaling import Scaling
 
@@ -128,10 +129,19 @@ class _Fit:
             record = self.run(logistic, state, step, pi, stage="kernel")
             state, step = KernelState(record.gp, first_posterior(record.gp)), None
         record = self.run(self.problem, state, step, pi, stage="fit")
-        if options.hyperparameters == "loo":
-            gp = search_kernel(record, self.problem, options.aggregate)
+        gp = self._reconsider(record)
+        if gp is not record.gp:
             record = self.run(self.problem, KernelState(gp, first_posterior(gp)), None, pi, stage="loo")
         return record
+
+    def _reconsider(self, record: Record) -> SparseGP:
+        """The kernel that out-of-bag scores prefer to the one the bound has chosen."""
+        options, few = self.options, len(self.problem.labels.T) <= SMALL
+        if options.hyperparameters == "loo":
+            return search_kernel(record, self.problem, options.aggregate)
+        if options.hyperparameters == "collapsed" and few and options.kernel is None:
+            return guard_kernel(record, self.problem, options.aggregate)
+        return record.gp
 
     def run(
         self, problem: Problem, state: KernelState, step: KernelStep | None, pi: Array | None, stage: str
@@ -216,7 +226,7 @@ class _Fit:
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DataWarning)  # said once for the whole training set
-            mean, variance = cross_fit(self.problem, rebuild, rng)
+            mean, variance = cross_fit(self.problem, rebuild)
         return replace(latent, mean=mean, variance=variance)
 
     def finish(self, record: Record, bags: Bags) -> Training:
@@ -230,12 +240,16 @@ class _Fit:
         model = replace(
             model,
             threshold=bag_threshold(seen.log_odds, T) if options.threshold is None else float(options.threshold),
-            instance_threshold=instance_threshold(seen.instance_log_odds, negative, options.false_positive_rate),
+            instance_threshold=_instance_threshold(seen.instance_log_odds, negative, options.false_positive_rate),
             recalibration=fit_recalibration(seen.instance_log_odds, negative),
         )
         left_out = model.assemble(bags, model.calibration.apply(latent.mean, latent.variance))
         loo = LeaveOneOut(left_out, log_predictive(left_out.log_odds, T))
         return Training(model, self.history, loo, record.local.pi, self.converged)
+
+
+def _instance_threshold(log_odds: Array, negative: Array, rate: float | None) -> float:
+    return 0.5 if rate is None else instance_threshold(log_odds, negative, rate)
 
 
 def _calibration(latent: LatentBags, options: Options) -> Calibration:
@@ -254,7 +268,7 @@ def _scaling(bags: Bags, options: Options) -> Scaling:
 def _sparse_gp(
     X: Array, scaling: Scaling, bags: Bags, supervision: Supervision, options: Options, rng: np.random.Generator
 ) -> SparseGP:
-    kernel = options.kernel.resolve(bags.n_features)
+    kernel = (options.kernel or RBF()).resolve(bags.n_features)
     if options.inducing_points is None:
         positive = np.repeat(supervision.T, bags.sizes) == 1
         Z = choose_inducing(X, positive, options.n_inducing, options.inducing, kernel, rng)

@@ -28,7 +28,7 @@ class CustomDensity:
         return np.asarray(self.log_psi(np.asarray(x, dtype=np.float64)))
 
     def theta(self, c: Array) -> Array:
-        """-2 d log psi / d(c^2): a four-point difference in c, and in c^2 near zero where the ratio is 0 / 0."""
+        """-2 d log psi / d(c^2): a four-point difference in c; near zero, where that is 0 / 0, its value at 4e-3."""
         c = np.asarray(c, dtype=np.float64)
         h = 1e-3 * np.maximum(c, 1.0)
         centre = np.maximum(c, 4 * h)  # theta is flat to O(h^2) around zero

@@ -139,7 +139,7 @@ class SmoothLaplace:
     array([0.5])
     """
 
-    rate: float = 0.5
+    rate: float = 1.0
     width: float = 1.0
 
     def __post_init__(self) -> None:
@@ -169,7 +169,7 @@ def runs_away(density: Density) -> bool:
     (False, True, False)
     """
     c = np.logspace(-3, 4, 2000)
-    return bool((c * density.theta(c)).max() < 0.5 - 1e-6)
+    return bool((c * density.theta(c)).max() < 0.5 - 1e-4)
 
 
 def warn_if_runaway(density: Density) -> None:

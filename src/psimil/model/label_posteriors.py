@@ -27,12 +27,14 @@ class Labels:
     offsets : (B + 1,) first instance of each bag.
     log_H : log of the bag likelihood's H, Eq. (4); may be inf.
     known : (N,) instance labels 0 or 1, -1 for unknown; None when all are unknown.
+    keys : (N,) a number made of each instance's features; breaks ties where the order of instances must not matter.
     """
 
     T: Array
     offsets: Array
     log_H: float = np.inf
     known: Array | None = None
+    keys: Array | None = None
 
     def sum(self, values: Array) -> Array:
         """(B,) sums over the instances of each bag."""
@@ -46,7 +48,14 @@ class Labels:
         """The labels of bags first to last - 1."""
         a, b = self.offsets[first], self.offsets[last]
         known = None if self.known is None else self.known[a:b]
-        return Labels(self.T[first:last], self.offsets[first : last + 1] - a, self.log_H, known)
+        keys = None if self.keys is None else self.keys[a:b]
+        return Labels(self.T[first:last], self.offsets[first : last + 1] - a, self.log_H, known, keys)
+
+    def order(self, scores: Array) -> Array:
+        """(N,) instances by bag, the largest score first, ties by their keys."""
+        bag = self.spread(np.arange(len(self.T)))
+        keys = np.zeros(len(scores)) if self.keys is None else self.keys
+        return np.asarray(np.lexsort((keys, -scores, bag)))
 
 
 @dataclass(frozen=True)
@@ -126,7 +135,7 @@ def mean_field(mu: Array, labels: Labels, previous: Array | None = None) -> Labe
         logit = np.where(free, logit, np.where(labels.known == 1, np.inf, -np.inf))
     survival = -softplus(logit)  # log(1 - pi)
     bag = labels.spread(np.arange(len(labels.T)))
-    order = np.lexsort((-mu, bag))
+    order = labels.order(mu)
     position = np.arange(len(mu)) - labels.spread(labels.offsets[:-1])
     by_position = order[np.argsort(position, kind="stable")]
     counts = np.cumsum(np.bincount(position))
@@ -183,8 +192,7 @@ def _certain_mean_field(mu: Array, labels: Labels) -> Array:
         pi = np.where(labels.known < 0, pi, labels.known)
         candidates = np.where(labels.known == 0, -np.inf, mu)
         decided = labels.sum((labels.known == 1).astype(float)) > 0
-    bag = labels.spread(np.arange(len(labels.T)))
-    winner = np.lexsort((-candidates, bag))[labels.offsets[:-1]]
+    winner = labels.order(candidates)[labels.offsets[:-1]]
     pi[winner[(labels.T == 1) & ~decided]] = 1.0
     return pi
 

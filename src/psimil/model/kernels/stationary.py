@@ -61,7 +61,8 @@ class Stationary(Kernel):
         return np.asarray(X / np.asarray(self.lengthscale, dtype=X.dtype))
 
     def _squared_distance(self, X: Array, Z: Array) -> Array:
-        x, z = self._scaled(X), self._scaled(Z)
+        centre = Z.mean(axis=0)  # only differences count, and small numbers keep their digits
+        x, z = self._scaled(X - centre), self._scaled(Z - centre)
         s = x @ (-2.0 * z.T)
         s += np.vecdot(x, x)[:, None]
         s += np.vecdot(z, z)
@@ -122,7 +123,8 @@ class RBF(Stationary):
 
     def gram(self, X: Array, Z: Array) -> Array:
         """K_xz, (n, M): the exponent log v - s / 2 comes out of one product with two columns more than features."""
-        x, z = self._scaled(X), self._scaled(Z)
+        centre = Z.mean(axis=0)
+        x, z = self._scaled(X - centre), self._scaled(Z - centre)
         log_v = x.dtype.type(np.log(self.variance))
         left = np.column_stack([x, -0.5 * np.vecdot(x, x), np.ones(len(x), dtype=x.dtype)])
         right = np.column_stack([z, np.ones(len(z), dtype=z.dtype), log_v - 0.5 * np.vecdot(z, z)])
