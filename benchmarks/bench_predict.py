@@ -5,14 +5,14 @@ import argparse
 import numpy as np
 from problem import BAG, random_problem, settled, sparse_gp
 from scipy.linalg import blas
-from timing import best_of, last_line
+from timing import last_line, typical
 
 from psimil.inference.trained import TrainedModel
 from psimil.model.bags import Bags
 from psimil.model.scaling import Scaling
 
 
-def measure(n: int, d: int, m: int, dtype: str, repeats: int) -> dict[str, float]:
+def measure(n: int, d: int, m: int, dtype: str, rounds: int) -> dict[str, float]:
     """Seconds of bag and instance probabilities with standard deviations, and of the two unavoidable products."""
     problem = random_problem(n, d, dtype)
     record = settled(problem, sparse_gp(problem, m))
@@ -26,17 +26,17 @@ def measure(n: int, d: int, m: int, dtype: str, repeats: int) -> dict[str, float
         "gemm": lambda: problem.X @ problem.X[:m].T,
         "trmm": lambda: trmm(1.0, U, K.T, lower=1, overwrite_b=1),
     }
-    return best_of(work, repeats)
+    return typical(work, rounds)
 
 
 def main() -> None:
     """Print the ratios; the last line is JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repeats", type=int, default=25)
+    parser.add_argument("--rounds", type=int, default=9)
     arguments = parser.parse_args()
     figures: dict[str, float] = {}
     for dtype, name in (("float64", "ratio"), ("float32", "ratio_float32")):
-        found = measure(56_000, 30, 200, dtype, arguments.repeats)
+        found = measure(56_000, 30, 200, dtype, arguments.rounds)
         figures[name] = found["predict"] / (found["gemm"] + found["trmm"])
         print(f"{dtype}: " + ", ".join(f"{k} {1e3 * v:.1f} ms" for k, v in found.items()), f"ratio {figures[name]:.2f}")
     last_line(benchmark="predict", **figures)

@@ -7,16 +7,19 @@ from typing import Any
 
 import numpy as np
 
+BURST = 4  # runs in a row, as in a fit; the first ones of a burst pay for what the piece before left behind
 
-def best_of(work: dict[str, Callable[[], Any]], repeats: int = 15) -> dict[str, float]:
-    """The shortest of ``repeats`` interleaved runs of each piece of work, in seconds."""
+
+def typical(work: dict[str, Callable[[], Any]], rounds: int = 9) -> dict[str, float]:
+    """The median run of each piece of work over ``rounds`` bursts taken in turns, in seconds."""
     seconds: dict[str, list[float]] = {name: [] for name in work}
-    for _ in range(repeats):
+    for _ in range(rounds):
         for name, run in work.items():
-            start = time.perf_counter()
-            run()
-            seconds[name].append(time.perf_counter() - start)
-    return {name: float(np.min(values)) for name, values in seconds.items()}
+            for _ in range(BURST):
+                start = time.perf_counter()
+                run()
+                seconds[name].append(time.perf_counter() - start)
+    return {name: float(np.median(values)) for name, values in seconds.items()}
 
 
 def last_line(**figures: Any) -> None:

@@ -7,9 +7,10 @@ Results come back in the order of the chunks, so sums do not depend on the numbe
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from threading import local
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,46 +25,82 @@ def _controller() -> ThreadpoolController:
     return ThreadpoolController()
 
 
+_granted: ContextVar[int] = ContextVar("granted", default=0)
+
+
 def available_threads() -> int:
-    """Threads that BLAS may use now; limits set by joblib, Dask or the user are respected.
+    """Threads that BLAS may use now, or might before :func:`single_threaded_blas` took over.
+
+    Limits set by joblib, Dask or the user are respected.
 
     Examples
     --------
     >>> available_threads() >= 1
     True
     """
-    return max((library["num_threads"] for library in _controller().select(user_api="blas").info()), default=1)
+    return _granted.get() or max(
+        (library["num_threads"] for library in _controller().select(user_api="blas").info()), default=1
+    )
 
 
 @contextmanager
 def single_threaded_blas() -> Iterator[None]:
-    """Within the block every BLAS call stays on the calling thread.
+    """Within the block every BLAS call stays on the calling thread; the threads BLAS gives up serve chunks instead.
+
+    BLAS threads spin for a while after each call and would steal the cores from the chunks, so a whole fit runs in
+    one such block.
 
     Examples
     --------
+    >>> before = available_threads()
     >>> with single_threaded_blas():
-    ...     available_threads()
-    1
+    ...     available_threads() == before
+    True
     """
-    with _controller().limit(limits=1, user_api="blas"):
-        yield
+    token = _granted.set(available_threads())
+    try:
+        with _controller().limit(limits=1, user_api="blas"):
+            yield
+    finally:
+        _granted.reset(token)
+
+
+class OrderedMap(Protocol):
+    """A map whose results come in the order of the items."""
+
+    def __call__(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+        """Results of ``function`` on each item."""
+
+
+@contextmanager
+def workers() -> Iterator[OrderedMap]:
+    """An ordered map on :func:`available_threads` threads, for several calls; BLAS is single-threaded meanwhile.
+
+    Examples
+    --------
+    >>> with workers() as run:
+    ...     list(run(abs, [-1, 2, -3]))
+    [1, 2, 3]
+    """
+    threads = available_threads()
+    with single_threaded_blas():
+        if threads == 1:
+            yield map  # type: ignore[misc]  # a map of one iterable
+        else:
+            with ThreadPoolExecutor(threads) as pool:
+                yield pool.map  # type: ignore[misc]  # as above
 
 
 def ordered_map(function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-    """Results of ``function`` on each item, in order, computed on :func:`available_threads` threads.
+    """Results of ``function`` on each item, in order, on the threads of :func:`workers`.
 
     Examples
     --------
     >>> list(ordered_map(abs, [-1, 2, -3]))
     [1, 2, 3]
     """
-    items, threads = list(items), available_threads()
-    with single_threaded_blas():
-        if threads == 1 or len(items) <= 1:
-            yield from map(function, items)
-        else:
-            with ThreadPoolExecutor(threads) as pool:
-                yield from pool.map(function, items)
+    with workers() as run:
+        yield from run(function, items)
 
 
 class Scratch(local):

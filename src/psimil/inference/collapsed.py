@@ -121,7 +121,7 @@ class CollapsedBound:
             self._reserve(gp)
         K, V = self.kept["K"][rows], self.kept["V"][rows]
         if fresh:
-            K[:] = gp.kernel.gram(X, gp.Z.astype(X.dtype, copy=False))
+            gp.kernel.gram(X, gp.Z.astype(X.dtype, copy=False), out=K)
             gp.features(X, K, out=V)
         return K, V
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psimil.foundations.blas import multiply_upper
-from psimil.foundations.threads import ordered_map
+from psimil.foundations.threads import Scratch, ordered_map
 from psimil.inference.posterior import Posterior
 from psimil.inference.problem import chunk_rows
 from psimil.inference.sparse_gp import SparseGP
@@ -22,7 +22,7 @@ def latent_moments(gp: SparseGP, posterior: Posterior, X: Array) -> tuple[Array,
     When K_zz is well conditioned and there is no residual, one triangular product K_xz (L^-T R^-T) does.
     """
     dtype, rows = X.dtype, chunk_rows(gp.size, X.dtype)
-    mu, s2 = np.empty(len(X)), np.empty(len(X))
+    mu, s2, scratch = np.empty(len(X)), np.empty(len(X)), Scratch()
     fused = gp.residual == "projected" and gp.well_conditioned
     M, Z, U, m = len(gp.Z), gp.Z.astype(dtype), posterior.U.astype(dtype), posterior.m.astype(dtype)
     # K_xz times these two columns gives the mean and, with a constant mean, the last column of W
@@ -32,7 +32,7 @@ def latent_moments(gp: SparseGP, posterior: Posterior, X: Array) -> tuple[Array,
 
     def fused_part(start: int) -> None:
         part = slice(start, start + rows)
-        W = gp.kernel.gram(X[part], Z)
+        W = gp.kernel.gram(X[part], Z, out=scratch.array("W", (len(X[part]), M), dtype))
         both = W @ columns
         mu[part] = both[:, 0] + (gp.bias * m[-1] if gp.bias else 0.0)
         multiply_upper(W, T)
@@ -42,7 +42,7 @@ def latent_moments(gp: SparseGP, posterior: Posterior, X: Array) -> tuple[Array,
 
     def stable_part(start: int) -> None:
         part = slice(start, start + rows)
-        W = gp.features(X[part])
+        W = gp.features(X[part], out=scratch.array("W", (len(X[part]), gp.size), dtype))
         k = gp.residual_variance(X[part], W)
         mu[part] = W @ m
         multiply_upper(W, U)

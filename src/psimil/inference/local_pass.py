@@ -1,6 +1,7 @@
-"""One pass over the data: local quantities, label posterior, statistics and bound, chunk by chunk.
+"""One pass over the data: local quantities, label posterior, statistics and bound, block by block.
 
-Given q(v) everything local is a pure function of it, so a pass is a map over chunks of whole bags and a sum.
+Given q(v) everything local is a pure function of it, so a pass is a map over blocks of whole bags and a sum. Within a
+block, threads share the rows of V for the two products that matter, and the bags for the elementwise work between.
 """
 
 from __future__ import annotations
@@ -13,13 +14,16 @@ from numpy.typing import NDArray
 
 from psimil.foundations.blas import add_gram, multiply_upper
 from psimil.foundations.linalg import symmetric
-from psimil.foundations.threads import Scratch, ordered_map
+from psimil.foundations.threads import OrderedMap, Scratch, ordered_map, workers
 from psimil.inference.posterior import Posterior
-from psimil.inference.problem import Chunk, Problem
+from psimil.inference.problem import Chunk, Problem, chunk_rows
 from psimil.inference.sparse_gp import SparseGP
 from psimil.model.label_posteriors import RULES
 
 Array = NDArray[Any]
+
+ELEMENTWISE_PARTS = 4  # of a block: long enough that numpy's overhead does not count, enough for the threads
+GRAM_PARTS = 8  # partial sums of a block, always the same however many threads work on them
 
 
 @dataclass(frozen=True)
@@ -36,17 +40,7 @@ class Projection:
         """Project all training instances, or none when the problem is to be streamed."""
         if not problem.cache:
             return cls(gp, problem.X)
-        V = np.empty((len(problem.X), gp.size), dtype=problem.X.dtype)
-        k = np.empty(len(problem.X))
-
-        def fill(chunk: Chunk) -> None:
-            rows = slice(chunk.start, chunk.stop)
-            gp.features(problem.X[rows], out=V[rows])
-            k[rows] = gp.residual_variance(problem.X[rows], V[rows])
-
-        for _ in ordered_map(fill, problem.chunks):
-            pass
-        return cls(gp, problem.X, V, k)
+        return cls(gp, problem.X, *_project(gp, problem.X, ordered_map))
 
     def rows(self, start: int, stop: int) -> tuple[Array, Array]:
         """V (n, M) and k~ (n,) of instances start to stop - 1."""
@@ -55,6 +49,26 @@ class Projection:
         X = self.X[start:stop]
         V = self.gp.features(X)
         return V, self.gp.residual_variance(X, V)
+
+    def block(self, block: Chunk, run: OrderedMap) -> tuple[Array, Array]:
+        """V and k~ of a block, computed by all threads where they are not kept."""
+        if self.V is not None:
+            return self.rows(block.start, block.stop)
+        return _project(self.gp, self.X[block.start : block.stop], run)
+
+
+def _project(gp: SparseGP, X: Array, run: OrderedMap) -> tuple[Array, Array]:
+    """V (n, M) and k~ (n,) of X (n, D)."""
+    V, k, step = np.empty((len(X), gp.size), dtype=X.dtype), np.empty(len(X)), chunk_rows(gp.size, X.dtype)
+
+    def fill(start: int) -> None:
+        rows = slice(start, start + step)
+        gp.features(X[rows], out=V[rows])
+        k[rows] = gp.residual_variance(X[rows], V[rows])
+
+    for _ in run(fill, range(0, len(X), step)):
+        pass
+    return V, k
 
 
 @dataclass(frozen=True)
@@ -92,34 +106,76 @@ def local_pass(
     """
     N, M = len(problem.X), len(posterior.m)
     local = Local(*(np.empty(N) for _ in range(4)))
-    dtype = problem.X.dtype
-    m, U = posterior.m.astype(dtype), posterior.U.astype(dtype)
-    rule, scratch = RULES[problem.rule], Scratch()
-
-    def sums(chunk: Chunk) -> tuple[Array, Array, Array]:
-        rows = slice(chunk.start, chunk.stop)
-        V, k = projection.rows(chunk.start, chunk.stop)
-        W = scratch.array("W", V.shape, dtype)
-        np.copyto(W, V)
-        mu = (W @ m).astype(np.float64, copy=False)
-        multiply_upper(W, U)  # V R^-T
-        s2 = k + np.vecdot(W, W)
-        c = np.sqrt(mu * mu + s2)
-        theta, log_psi = problem.density.theta(c), problem.density.log_prob(c)
-        q = rule(mu, problem.chunk_labels(chunk), None if pi is None else pi[rows])
-        local.mu[rows], local.s2[rows], local.theta[rows], local.pi[rows] = mu, s2, theta, q.pi
-        kappa, w_bags = q.pi - 0.5, problem.weights[chunk.first : chunk.last]
-        if problem.weighted:
-            w = problem.instance_weights[rows]
-            theta, kappa, log_psi = w * theta, w * kappa, w * log_psi
-        np.multiply(V, np.sqrt(theta).astype(dtype, copy=False)[:, None], out=W)
-        gram = add_gram(np.zeros((M, M), dtype=dtype), W)
-        terms = np.array([w_bags @ q.potential, log_psi.sum(), w_bags @ q.bags, w_bags @ q.entropy])
-        return gram, kappa.astype(dtype, copy=False) @ V, terms
-
     gram, V_kappa, terms = np.zeros((M, M)), np.zeros(M), np.zeros(4)
-    for chunk_gram, chunk_kappa, chunk_terms in ordered_map(sums, problem.chunks):
-        gram += chunk_gram
-        V_kappa += chunk_kappa
-        terms += chunk_terms
+    with workers() as run:
+        for block in problem.blocks:
+            V, k = projection.block(block, run)
+            _latent(V, k, posterior, block, local, run)
+            terms += _labels_and_theta(problem, block, local, pi, run)
+            _add_statistics(V, problem, block, local, gram, V_kappa, run)
     return local, Statistics(symmetric(gram), V_kappa, *map(float, terms))
+
+
+def _latent(V: Array, k: Array, posterior: Posterior, block: Chunk, local: Local, run: OrderedMap) -> None:
+    """mu = V m and s2 = k~ + |V R^-T|^2 of a block."""
+    dtype, scratch = V.dtype, Scratch()
+    m, U = posterior.m.astype(dtype), posterior.U.astype(dtype)
+    mu, s2 = local.mu[block.start : block.stop], local.s2[block.start : block.stop]
+    step = chunk_rows(V.shape[1], dtype)
+
+    def piece(start: int) -> None:
+        rows = slice(start, start + step)
+        W = scratch.array("W", V[rows].shape, dtype)
+        np.copyto(W, V[rows])
+        mu[rows] = W @ m
+        multiply_upper(W, U)
+        s2[rows] = k[rows] + np.vecdot(W, W)
+
+    for _ in run(piece, range(0, len(V), step)):
+        pass
+
+
+def _labels_and_theta(problem: Problem, block: Chunk, local: Local, pi: Array | None, run: OrderedMap) -> Array:
+    """Eqs. (25) and (28) of a block; returns the four data terms of its bound."""
+    rule, offsets = RULES[problem.rule], problem.labels.offsets
+    edges = np.unique(np.linspace(block.first, block.last, ELEMENTWISE_PARTS + 1).astype(int))
+
+    def part(i: int) -> Array:
+        bags = Chunk(int(edges[i]), int(edges[i + 1]), int(offsets[edges[i]]), int(offsets[edges[i + 1]]))
+        rows, w_bags = slice(bags.start, bags.stop), problem.weights[bags.first : bags.last]
+        mu = local.mu[rows]
+        c = np.sqrt(mu * mu + local.s2[rows])
+        q = rule(mu, problem.chunk_labels(bags), None if pi is None else pi[rows])
+        local.theta[rows], local.pi[rows] = problem.density.theta(c), q.pi
+        scale_mixture = problem.instance_weights[rows] @ problem.density.log_prob(c)
+        return np.array([w_bags @ q.potential, scale_mixture, w_bags @ q.bags, w_bags @ q.entropy])
+
+    return np.asarray(np.sum(list(run(part, range(len(edges) - 1))), axis=0))
+
+
+def _add_statistics(
+    V: Array, problem: Problem, block: Chunk, local: Local, gram: Array, V_kappa: Array, run: OrderedMap
+) -> None:
+    """Add V' Theta V (upper triangle) and V' kappa of a block."""
+    rows, dtype, scratch = slice(block.start, block.stop), V.dtype, Scratch()
+    theta, kappa = local.theta[rows], local.pi[rows] - 0.5
+    if problem.weighted:
+        w = problem.instance_weights[rows]
+        theta, kappa = w * theta, w * kappa
+    root, kappa = np.sqrt(theta).astype(dtype, copy=False)[:, None], kappa.astype(dtype, copy=False)
+    step = chunk_rows(V.shape[1], dtype)
+    edges = np.unique(np.linspace(0, len(V), GRAM_PARTS + 1).astype(int))
+
+    def part(i: int) -> tuple[Array, Array]:
+        partial, linear = np.zeros(gram.shape, dtype=dtype), np.zeros(len(V_kappa), dtype=dtype)
+        for start in range(edges[i], edges[i + 1], step):
+            piece = slice(start, min(start + step, edges[i + 1]))
+            W = scratch.array("W", V[piece].shape, dtype)
+            np.multiply(V[piece], root[piece], out=W)
+            add_gram(partial, W)
+            linear += kappa[piece] @ V[piece]
+        return partial, linear
+
+    for partial, linear in run(part, range(len(edges) - 1)):
+        gram += partial
+        V_kappa += linear

@@ -72,6 +72,13 @@ class Problem:
             first = last
         return chunks
 
+    @property
+    def blocks(self) -> list[Chunk]:
+        """What a pass takes at once: everything when V stays in memory, else chunk by chunk."""
+        if not self.cache:
+            return self.chunks
+        return [Chunk(0, len(self.labels.T), 0, len(self.X))]
+
     @cached_property
     def keys(self) -> Array:
         """(N,) a number made of each instance's features, the same wherever the instance stands."""

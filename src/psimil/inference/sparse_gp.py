@@ -69,7 +69,10 @@ class SparseGP:
         if self.bias:
             V[:, -1] = self.bias
         kernel_part = V[:, : len(self.Z)]
-        kernel_part[:] = self.kernel.gram(X, self.Z.astype(X.dtype)) if K is None else K
+        if K is None:
+            self.kernel.gram(X, self.Z.astype(X.dtype, copy=False), out=kernel_part)
+        else:
+            kernel_part[:] = K
         if self.well_conditioned:  # four times as fast as the solve
             multiply_upper(kernel_part, self.L_inverse_T.astype(X.dtype, copy=False))
         else:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
 from psimil.foundations.errors import DataWarning
+from psimil.foundations.threads import single_threaded_blas
 from psimil.inference.calibration import IDENTITY, Calibration, LatentBags, calibration_helps, fit_calibration
 from psimil.inference.cross_fit import SMALL, cross_fit
 from psimil.inference.fitting import Record, Schedule, first_posterior, iterate, random_labels, start_from_labels
@@ -80,6 +81,19 @@ def train(
     callbacks : called with the history row of each iteration; a true answer stops the fit.
     previous : a model to start from (same features and number of inducing points).
     """
+    with single_threaded_blas():
+        return _train(bags, supervision, options, rng, evaluation, callbacks, previous)
+
+
+def _train(
+    bags: Bags,
+    supervision: Supervision,
+    options: Options,
+    rng: np.random.Generator,
+    evaluation: tuple[Bags, Array] | None,
+    callbacks: Sequence[Callback],
+    previous: TrainedModel | None,
+) -> Training:
     warn_if_runaway(options.density)
     scaling = previous.scaling if previous else _scaling(bags, options)
     X = scaling.apply(bags.X, options.dtype)

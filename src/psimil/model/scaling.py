@@ -57,6 +57,8 @@ class Scaling:
 
     def apply(self, X: Array, dtype: Any = np.float64) -> Array:
         """(N, D) features in model coordinates."""
+        if not self.location.any() and (self.scale == 1.0).all():
+            return np.ascontiguousarray(X, dtype=dtype)
         return np.ascontiguousarray((X - self.location) / self.scale, dtype=dtype)
 
     def invert(self, Z: Array) -> Array:

@@ -28,9 +28,11 @@ class Sum(Kernel):
     left: Kernel
     right: Kernel
 
-    def gram(self, X: Array, Z: Array) -> Array:
+    def gram(self, X: Array, Z: Array, out: Array | None = None) -> Array:
         """K_xz, (n, M)."""
-        return self.left.gram(X, Z) + self.right.gram(X, Z)
+        K = self.left.gram(X, Z, out)
+        K += self.right.gram(X, Z)
+        return K
 
     def diagonal(self, X: Array) -> Array:
         """k(x_n, x_n), (n,)."""

@@ -20,8 +20,8 @@ class Kernel(ABC):
     """A positive definite function of two points with positive parameters, learned as their logarithms."""
 
     @abstractmethod
-    def gram(self, X: Array, Z: Array) -> Array:
-        """K_xz, (n, M) for X (n, D) and Z (M, D)."""
+    def gram(self, X: Array, Z: Array, out: Array | None = None) -> Array:
+        """K_xz, (n, M) for X (n, D) and Z (M, D); written to ``out`` if given."""
 
     @abstractmethod
     def diagonal(self, X: Array) -> Array:

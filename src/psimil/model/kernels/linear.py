@@ -60,9 +60,9 @@ class Linear(_Scaled):
     array([[22.]])
     """
 
-    def gram(self, X: Array, Z: Array) -> Array:
+    def gram(self, X: Array, Z: Array, out: Array | None = None) -> Array:
         """K_xz, (n, M)."""
-        return np.asarray(X @ (self.variance * Z.T))
+        return np.asarray(np.matmul(X, self.variance * Z.T, out=out))
 
     def diagonal(self, X: Array) -> Array:
         """Variance |x|^2, (n,)."""
@@ -79,9 +79,11 @@ class Constant(_Scaled):
     array([3., 3.])
     """
 
-    def gram(self, X: Array, Z: Array) -> Array:
+    def gram(self, X: Array, Z: Array, out: Array | None = None) -> Array:
         """K_xz, (n, M)."""
-        return np.full((len(X), len(Z)), self.variance, dtype=X.dtype)
+        K = np.empty((len(X), len(Z)), dtype=X.dtype) if out is None else out
+        K[:] = self.variance
+        return K
 
     def diagonal(self, X: Array) -> Array:
         """Variance, n times."""

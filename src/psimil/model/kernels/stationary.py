@@ -68,11 +68,10 @@ class Stationary(Kernel):
         s += np.vecdot(z, z)
         return np.asarray(np.maximum(s, 0.0, out=s))
 
-    def gram(self, X: Array, Z: Array) -> Array:
+    def gram(self, X: Array, Z: Array, out: Array | None = None) -> Array:
         """K_xz, (n, M)."""
         K = self.profile(self._squared_distance(X, Z))
-        K *= K.dtype.type(self.variance)
-        return K
+        return np.asarray(np.multiply(K, K.dtype.type(self.variance), out=out))
 
     def diagonal(self, X: Array) -> Array:
         """Variance, n times."""
@@ -121,14 +120,14 @@ class RBF(Stationary):
     array([[2.    , 1.2131]])
     """
 
-    def gram(self, X: Array, Z: Array) -> Array:
+    def gram(self, X: Array, Z: Array, out: Array | None = None) -> Array:
         """K_xz, (n, M): the exponent log v - s / 2 comes out of one product with two columns more than features."""
         centre = Z.mean(axis=0)
         x, z = self._scaled(X - centre), self._scaled(Z - centre)
         log_v = x.dtype.type(np.log(self.variance))
         left = np.column_stack([x, -0.5 * np.vecdot(x, x), np.ones(len(x), dtype=x.dtype)])
         right = np.column_stack([z, np.ones(len(z), dtype=z.dtype), log_v - 0.5 * np.vecdot(z, z)])
-        exponent = left @ right.T
+        exponent = np.matmul(left, right.T, out=out)
         np.minimum(exponent, log_v, out=exponent)
         return np.asarray(np.exp(exponent, out=exponent))
 
