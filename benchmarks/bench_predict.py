@@ -7,6 +7,7 @@ from problem import BAG, random_problem, settled, sparse_gp
 from scipy.linalg import blas
 from timing import last_line, typical
 
+from psimil.foundations.threads import single_threaded_blas
 from psimil.inference.trained import TrainedModel
 from psimil.model.bags import Bags
 from psimil.model.scaling import Scaling
@@ -26,13 +27,13 @@ def measure(n: int, d: int, m: int, dtype: str, rounds: int) -> dict[str, float]
         "gemm": lambda: problem.X @ problem.X[:m].T,
         "trmm": lambda: trmm(1.0, U, K.T, lower=1, overwrite_b=1),
     }
-    return typical(work, rounds)
+    return typical(work, rounds, single_threaded_blas)
 
 
 def main() -> None:
     """Print the ratios; the last line is JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
     figures: dict[str, float] = {}
     for dtype, name in (("float64", "ratio"), ("float32", "ratio_float32")):

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
+from multiprocessing import current_process
 from threading import local
 from typing import Any, Protocol, TypeVar
 
@@ -65,6 +66,12 @@ def single_threaded_blas() -> Iterator[None]:
         _granted.reset(token)
 
 
+@cache
+def _pool(threads: int, process: int | None) -> ThreadPoolExecutor:
+    """Threads that stay: a fresh pair shares one core until the scheduler notices. A forked child makes its own."""
+    return ThreadPoolExecutor(threads, thread_name_prefix=f"psimil-{process}")
+
+
 class OrderedMap(Protocol):
     """A map whose results come in the order of the items."""
 
@@ -87,8 +94,7 @@ def workers() -> Iterator[OrderedMap]:
         if threads == 1:
             yield map  # type: ignore[misc]  # a map of one iterable
         else:
-            with ThreadPoolExecutor(threads) as pool:
-                yield pool.map  # type: ignore[misc]  # as above
+            yield _pool(threads, current_process().ident).map  # type: ignore[misc]  # as above
 
 
 def ordered_map(function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:

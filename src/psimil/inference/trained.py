@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from psimil.foundations.threads import single_threaded_blas
 from psimil.inference.calibration import IDENTITY, Calibration
 from psimil.inference.joint import joint_std
 from psimil.inference.latent import latent_moments
@@ -62,9 +63,9 @@ class TrainedModel:
         level : mass of the credible intervals.
         joint : also compute the bag's standard deviation with the correlation between its instances kept.
         """
-        return self.assemble(
-            bags, self.latent(bags.X, raw=raw), raw=raw, method=method, n_samples=n_samples, level=level, joint=joint
-        )
+        with single_threaded_blas():
+            latent = self.latent(bags.X, raw=raw)
+            return self.assemble(bags, latent, raw=raw, method=method, n_samples=n_samples, level=level, joint=joint)
 
     def assemble(
         self,
