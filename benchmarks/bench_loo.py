@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from bench_pass import full_pass
-from problem import random_problem, settled, sparse_gp
+from problem import mnist_folder, random_problem, settled, sparse_gp
 from scipy.stats import spearmanr
 from sklearn.model_selection import StratifiedKFold
 from timing import last_line, typical
@@ -73,7 +73,7 @@ def on_musk1() -> list[tuple[float, float]]:
 def main() -> None:
     """Print cost and rank correlations; the last line is JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, help="directory with the four IDX files of MNIST; without it MUSK1 only")
+    parser.add_argument("--data", type=Path, default=mnist_folder(), help="directory with the four IDX files of MNIST")
     arguments = parser.parse_args()
     figures: dict[str, float] = {"passes": cost()}
     print(f"leave-one-bag-out costs {figures['passes']:.2f} passes")

@@ -4,6 +4,7 @@ import argparse
 import time
 from pathlib import Path
 
+from problem import mnist_folder
 from timing import last_line
 
 from psimil import GVGPMIL, VGPMIL
@@ -14,9 +15,12 @@ from psimil.metrics import bag_metrics, instance_metrics
 def main() -> None:
     """Print the metrics of both models; the last line is JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, required=True, help="directory with the four IDX files of MNIST")
+    parser.add_argument("--data", type=Path, default=mnist_folder(), help="directory with the four IDX files of MNIST")
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
+    if arguments.data is None:
+        last_line(benchmark="mnist", skipped="give --data, or PSIMIL_DATA with a folder mnist")
+        return
     (bags, y, _), (test, test_y, test_instances) = mnist_split(arguments.data, seed=arguments.seed)
     figures: dict[str, float] = {}
     for model in (VGPMIL, GVGPMIL):

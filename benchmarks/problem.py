@@ -1,5 +1,8 @@
 """The benchmark problem: N standard normal instances of D features in bags of ten."""
 
+import os
+from pathlib import Path
+
 import numpy as np
 
 from psimil.inference.fitting import Record, iterate
@@ -12,6 +15,12 @@ from psimil.model.kernels import RBF
 from psimil.model.label_posteriors import Labels
 
 BAG = 10
+
+
+def mnist_folder() -> Path | None:
+    """The folder ``mnist`` of the data directory that PSIMIL_DATA names, if there is one."""
+    folder = Path(os.environ.get("PSIMIL_DATA", "")) / "mnist"
+    return folder if "PSIMIL_DATA" in os.environ and folder.is_dir() else None
 
 
 def random_problem(n: int = 56_000, d: int = 30, dtype: str = "float64", seed: int = 0) -> Problem:

@@ -107,9 +107,10 @@ MISTAKES = [
 def notices(mistake: Mistake, python: str) -> bool:
     """Whether the tests fail with the mistake in place."""
     with tempfile.TemporaryDirectory() as folder:
-        source = Path(folder) / "src"
-        shutil.copytree(ROOT / "src", source)
-        path = source / "psimil" / mistake.file
+        for part in ("src", "tests"):
+            shutil.copytree(ROOT / part, Path(folder) / part, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copy(ROOT / "pyproject.toml", folder)
+        path = Path(folder) / "src" / "psimil" / mistake.file
         text = path.read_text()
         if text.count(mistake.right) == 0:
             raise SystemExit(f"{mistake.name}: {mistake.file} no longer holds {mistake.right!r}")
@@ -117,8 +118,8 @@ def notices(mistake: Mistake, python: str) -> bool:
         files = [f"tests/test_{name}.py" for name in mistake.tests.split()]
         files = [file for file in files if (ROOT / file).exists()]
         command = [python, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", "not slow", *files]
-        environment = {**os.environ, "PYTHONPATH": str(source), "OPENBLAS_NUM_THREADS": "1"}
-        run = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+        environment = {**os.environ, "PYTHONPATH": str(Path(folder) / "src"), "OPENBLAS_NUM_THREADS": "1"}
+        run = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
         if run.returncode not in (0, 1):
             raise SystemExit(f"{mistake.name}: pytest ended with {run.returncode}\n{run.stdout[-2000:]}")
         return run.returncode == 1

@@ -188,7 +188,8 @@ class PsiVGPMIL(BagPredictor):
         bags : sequence of (n_i, D) arrays, Bags, or (N, D) rows together with ``bag_ids``.
         y : (B,) labels in the order of the bags (sorted ids with ``bag_ids``), or (N,) per row, constant in a bag.
         y_instances : known instance labels, -1 for unknown: (N,) per row or one sequence per bag.
-        sample_weight : (B,) weight of each bag; weight 2 equals the bag twice.
+        sample_weight : (B,) weight of each bag in the bound, where weight 2 equals the bag twice; scaling, k-means and
+            folds count every bag once.
         eval_set : (bags, y) for early stopping.
         callbacks : called with a dict after every pass; a true answer stops the fit.
         """
