@@ -103,6 +103,11 @@ class Options:
         return float(np.log(self.H))
 
     @property
+    def learns_from_unseen(self) -> bool:
+        """Whether calibration or a threshold is to be learned from bags that the fit has not seen."""
+        return self.calibrate is not False or self.threshold is None or self.false_positive_rate is not None
+
+    @property
     def learns_on_logistic(self) -> bool:
         """Whether the kernel is learned with the hyperbolic secant before the density takes over."""
         learns = self.hyperparameters in ("collapsed", "loo") and self.log_z == "logistic"

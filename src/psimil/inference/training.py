@@ -228,7 +228,7 @@ class _Fit:
     def _cross_fit(self, record: Record, latent: LatentBags) -> LatentBags:
         """Out-of-fold moments by refitting where that is cheap; the leave-one-out moments otherwise."""
         T, options = self.problem.labels.T, self.options
-        if len(T) > SMALL or min(T.sum(), len(T) - T.sum()) < FEWEST:
+        if not options.learns_from_unseen or len(T) > SMALL or min(T.sum(), len(T) - T.sum()) < FEWEST:
             return latent
         rng = np.random.default_rng(self.seed)
 
