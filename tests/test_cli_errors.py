@@ -182,12 +182,24 @@ def interrupted(folder, seconds):
     (folder / "endless.toml").write_text("max_iter = 1000000000\npatience = 1000000000\nearly_stopping = 'loo'\n")
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OPENBLAS_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "psimil", "fit", "train.csv", "--out", "run", "--config", "endless.toml"]
-    with subprocess.Popen(command, cwd=folder, env=environment, stderr=subprocess.PIPE, text=True) as running:
+    # a parent that runs in the background of a script ignores SIGINT, and its children would inherit that
+    with subprocess.Popen(
+        command,
+        cwd=folder,
+        env=environment,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
+    ) as running:
         while not (folder / "run").exists():
             time.sleep(0.02)
         time.sleep(seconds)
         running.send_signal(signal.SIGINT)
-        _, errors = running.communicate(timeout=30)
+        try:
+            _, errors = running.communicate(timeout=30)
+        except subprocess.TimeoutExpired:
+            running.kill()
+            raise
     return running.returncode, errors
 
 

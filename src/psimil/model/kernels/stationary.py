@@ -125,10 +125,12 @@ class RBF(Stationary):
         centre = Z.mean(axis=0)
         x, z = self._scaled(X - centre), self._scaled(Z - centre)
         log_v = x.dtype.type(np.log(self.variance))
-        left = np.column_stack([x, -0.5 * np.vecdot(x, x), np.ones(len(x), dtype=x.dtype)])
-        right = np.column_stack([z, np.ones(len(z), dtype=z.dtype), log_v - 0.5 * np.vecdot(z, z)])
+        xx, zz = np.vecdot(x, x), np.vecdot(z, z)
+        left = np.column_stack([x, -0.5 * xx, np.ones(len(x), dtype=x.dtype)])
+        right = np.column_stack([z, np.ones(len(z), dtype=z.dtype), log_v - 0.5 * zz])
         exponent = np.matmul(left, right.T, out=out)
-        np.minimum(exponent, log_v, out=exponent)
+        if np.finfo(x.dtype).eps * (xx.max(initial=0.0) + zz.max(initial=0.0)) > 1e-12:
+            np.minimum(exponent, log_v, out=exponent)  # rounding must not lift K above v
         return np.asarray(np.exp(exponent, out=exponent))
 
     def profile(self, s: Array) -> Array:
