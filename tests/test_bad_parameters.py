@@ -85,7 +85,7 @@ CHOICES = {
     "residual": "'projected', 'full', 'unit'",
     "hyperparameters": "'collapsed', 'loo', 'paper', 'published', None",
     "log_z": "'logistic', 'jensen', 'rff', 'none'",
-    "aggregate": "'noisy_or', 'max'",
+    "aggregate": "'auto', 'noisy_or', 'max'",
     "early_stopping": "None, 'auc', 'log_loss', 'loo'",
     "dtype": "'float64', 'float32'",
     "calibrate": "'auto', True, False",
@@ -222,5 +222,5 @@ def test_b21_a_step_of_the_papers_objective_that_is_not_finite_is_refused(monkey
     bags, y, _ = problem()
     monkeypatch.setattr(learning.PaperObjective, "__call__", lambda self, gp: (np.nan, np.zeros(2), 1e9))
     with pytest.warns(DataWarning, match=r"^kernel step refused at iteration 1: .* kept parameters 1, 1\.732\.$"):
-        model = quick(hyperparameters="paper", max_iter=2, tol=0.0).fit(bags, y)
+        model = quick(hyperparameters="paper", kernel=RBF(1.0), max_iter=2, tol=0.0).fit(bags, y)
     assert model.kernel_ == RBF(1.0, float(np.sqrt(3)))

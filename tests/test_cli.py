@@ -47,7 +47,7 @@ def test_fit_writes_a_run(files):
     run = files / "run"
     assert {p.name for p in run.iterdir()} == RUN
     assert {p.name for p in (run / "figures").iterdir()} == {
-        f"{name}.{kind}" for name in ("history", "bag", "reliability") for kind in ("png", "csv")
+        f"{name}.{kind}" for name in ("history", "bag", "reliability") for kind in ("png", "pdf", "csv")
     }
     environment = json.loads((run / "environment.json").read_text())
     assert environment["psimil"] == VERSION and environment["seed"] == 0
@@ -99,7 +99,7 @@ def test_evaluate_says_what_was_measured_where(files):
 
 def test_info(files):
     done = call("info", files / "run")
-    assert done.exit_code == 0 and "kernel.lengthscale" in done.stdout and "not a medical device" in done.stdout
+    assert done.exit_code == 0 and "kernel.right.lengthscale" in done.stdout and "not a medical device" in done.stdout
     facts = json.loads(call("info", files / "run", "--json").stdout)
     assert facts["features"] == 3 and facts["inducing_points"] == 8
     assert facts["training"] == {"bags": 30, "positive": 15, "instances": len(pd.read_csv(files / "train.csv"))}

@@ -141,18 +141,21 @@ def scaled_log_loss(model, y):
 def test_few_bags_keep_the_learned_kernel_only_where_left_out_bags_like_it():
     bags, y, _ = problem()
     settings = {"hyperparameters": "collapsed", "calibrate": False, "max_iter": 60, "tol": 1e-3}
-    learned, guarded = quick(kernel=RBF(1.0), **settings).fit(bags, y), quick(**settings).fit(bags, y)
+    learned = quick(kernel=Linear(1 / 3) + RBF(1.0), **settings).fit(bags, y)
+    guarded = quick(**settings).fit(bags, y)
     assert {row["stage"] for row in learned.history_} == {"fit"}
     assert guarded.kernel_ == learned.kernel_ or {row["stage"] for row in guarded.history_} == {"fit", "loo"}
     assert scaled_log_loss(guarded, y) < scaled_log_loss(learned, y) + 0.02
 
 
-@pytest.mark.parametrize("how", ["paper", "published"])
-def test_gradient_ascent_on_the_papers_objective_moves_the_kernel(how):
+@pytest.mark.parametrize(("how", "first"), [("paper", 1), ("published", 10)])
+def test_gradient_ascent_on_the_papers_objective_moves_the_kernel(how, first):
     bags, y, _ = problem()
-    model = quick(hyperparameters=how, max_iter=2, tol=0.0, residual="full", expectation="quadrature").fit(bags, y)
-    moved = np.abs(model.kernel_.log_parameters - RBF(1.0, np.sqrt(3)).log_parameters)
-    assert 0.01 < moved.max() < 2.1  # one step of the kernel: 200 of 0.01 at most
+    settings = {"hyperparameters": how, "kernel": RBF(1.0), "residual": "full", "expectation": "quadrature", "tol": 0.0}
+    waits, model = (quick(max_iter=passes, **settings).fit(bags, y) for passes in (first, first + 1))
+    start = RBF(1.0, float(np.sqrt(3)))
+    assert waits.kernel_ == start
+    assert 1e-3 < np.abs(model.kernel_.log_parameters - start.log_parameters).max() < 1.0
     assert np.isfinite(proba(model, bags)).all()
 
 
@@ -219,7 +222,7 @@ COLUMNS = {
        "log_z": "rff", "aggregate": "noisy_or", "expectation": "sample"},
     "published": SHARED
     | {"label_posterior": "max", "H": 1e12, "start": 0.1, "residual": "unit", "hyperparameters": "published",
-       "log_z": "none", "aggregate": "max"},
+       "log_z": "none", "aggregate": "max", "patience": 20},
 }  # fmt: skip
 
 

@@ -59,6 +59,7 @@ def test_every_figure(fitted, tmp_path, name):
     assert ax.get_xlabel() and ax.get_ylabel() and ax.get_title() and ax.get_legend()
     save_figure(ax, tmp_path / f"{name}.png", table)
     assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / f"{name}.pdf").read_bytes().startswith(b"%PDF")
     pd.testing.assert_frame_equal(
         pd.read_csv(tmp_path / f"{name}.csv"), table.reset_index(drop=True), check_dtype=False
     )
@@ -132,6 +133,15 @@ def test_reliability_bins():
     assert table["probability"].tolist() == pytest.approx([0.05, 0.975])
     with pytest.raises(InputError, match="labels must be 0 or 1"):
         plot_reliability([0, 2], [0.1, 0.2], ax=new_figure())
+
+
+def test_the_same_figure_gives_the_same_bytes(tmp_path, monkeypatch):
+    for folder, time in (("a", "1000000000"), ("b", "1500000000")):
+        monkeypatch.setenv("SOURCE_DATE_EPOCH", time)  # the time that matplotlib would write down
+        (tmp_path / folder).mkdir()
+        save_figure(plot_theta(ax=new_figure()), tmp_path / folder / "theta.png", theta_table())
+    for kind in ("png", "pdf", "csv"):
+        assert (tmp_path / "a" / f"theta.{kind}").read_bytes() == (tmp_path / "b" / f"theta.{kind}").read_bytes()
 
 
 def test_save_refuses_other_formats_and_missing_folders(tmp_path):

@@ -21,8 +21,9 @@ from psimil.foundations.errors import DataWarning
 from psimil.inference.learning import KernelState, PaperStep, with_kernel
 from psimil.inference.local_pass import Projection, local_pass
 from psimil.inference.paper_objective import PaperObjective, unwhiten, whiten
+from psimil.inference.sparse_gp import SparseGP
 from psimil.model.densities import GammaMixture, HyperbolicSecant, StudentT
-from psimil.model.kernels import RBF, Matern32, Matern52
+from psimil.model.kernels import RBF, Linear, Matern32, Matern52
 
 DENSITIES = [HyperbolicSecant(), GammaMixture(1.0, 1.5), StudentT(3.0)]
 WEIGHTS = [1.0, 2.0, 0.5, 1.0, 3.0]
@@ -31,6 +32,7 @@ KERNELS = {
     "rbf-ard": RBF(0.7, (0.9, 1.7, 2.5)),
     "matern32": Matern32(0.8, 1.4),
     "matern52": Matern52(0.6, 2.0),
+    "sum": Linear(0.2) + RBF(0.7, 1.4),
 }
 
 
@@ -71,14 +73,19 @@ def test_gradient_equals_differences(bias, density, residual, log_z, samples):
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("scaled", [False, True])
 def test_gradient_for_other_kernels_and_the_published_scaling(kernel, scaled):
-    J, gp, _ = objective(KERNELS[kernel], density=GammaMixture(1.0, 1.0), log_z="jensen", scaled=scaled)
+    J, gp, _ = objective(KERNELS[kernel], density=GammaMixture(1.0, 1.0), log_z="jensen", scaled=scaled, kl_weight=0.5)
     expected = central_difference(lambda x: J(with_kernel(gp, x))[0], gp.kernel.log_parameters)
     np.testing.assert_allclose(J(gp)[1], expected, rtol=1e-6, atol=1e-6 * np.abs(expected).max())
 
 
 def expected_terms(J, gp, q):
-    """KL, potential and E log psi by dense algebra, with 32 Gauss-Hermite nodes."""
-    model, (m, S) = dense(J.problem, gp), unwhitened(gp, q)
+    """KL, potential and E log psi by dense algebra, with 32 Gauss-Hermite nodes; "unit" concerns the passes only."""
+    model = dense(J.problem, replace(gp, residual="full") if gp.residual == "unit" else gp)
+    m, S = unwhitened(gp, q)
+    return terms_of(J, model, m, S)
+
+
+def terms_of(J, model, m, S):
     mu, s2 = model.moments(m, S)
     w = np.repeat(WEIGHTS, np.diff(J.problem.labels.offsets))
     x, weights = hermegauss(32)
@@ -96,6 +103,7 @@ def test_value_equals_dense_algebra(bias, density, residual):
     assert J(gp)[0] == pytest.approx(-kl + potential + tight, rel=1e-9)
     N, M = len(J.problem.X), gp.size
     assert replace(J, scaled=True)(gp)[0] == pytest.approx(-kl / M + (potential + tight) / N, rel=1e-9)
+    assert replace(J, kl_weight=0.3)(gp)[0] == pytest.approx(-0.3 * kl + potential + tight, rel=1e-9)
 
 
 @pytest.mark.parametrize("residual", ["full", "projected"])
@@ -153,6 +161,63 @@ def test_whitening_is_undone(bias):
     np.testing.assert_allclose(back.m, q.m, rtol=1e-8)
     np.testing.assert_allclose(back.S, q.S, rtol=1e-7, atol=1e-10)
     assert len(problem.X) == 12
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_kept_distances_change_nothing(kernel):
+    """Against the kernel evaluated anew, at several parameters with the same objective."""
+    J, gp, _ = objective(KERNELS[kernel], samples=7, log_z="none")
+    anew = replace(J, problem=replace(J.problem, cache=False))
+    for shift in (0.0, 0.7, -0.4):
+        other = with_kernel(gp, gp.kernel.log_parameters + shift)
+        for kept, computed in zip(J(other), anew(other), strict=True):
+            np.testing.assert_allclose(kept, computed, rtol=1e-9)
+
+
+@pytest.mark.parametrize("published", [False, True])
+def test_paper_step_is_gradient_ascent_by_log_variance_and_log_squared_scale(published):
+    """Three steps by hand: J / N (or with KL / 2 M) from dense algebra, its slope by differences."""
+    J, gp, q = objective(log_z="none")
+    N, M, rate = len(J.problem.X), gp.size, 0.1
+    v, squared = gp.kernel.variance, gp.kernel.lengthscale**2
+
+    def height(x):
+        other = SparseGP.build(RBF(float(np.exp(x[0])), float(np.exp(0.5 * x[1]))), gp.Z, residual="full")
+        model = dense(J.problem, other)
+        kl, potential, tight, _ = terms_of(J, model, *unwhitened(gp, q))
+        return (potential + tight) / N - kl * (0.5 / M if published else 1 / N)
+
+    x = np.log([v, squared])
+    for _ in range(3):
+        x = x + rate * central_difference(height, x)
+    local, _ = local_pass(Projection.build(gp, J.problem), q, J.problem)
+    step = PaperStep(steps=3, rate=rate, samples=None, log_z="none", published=published, tolerance=-np.inf)
+    after = step(KernelState(gp, q), local, J.problem, 1)
+    np.testing.assert_allclose([after.gp.kernel.variance, after.gp.kernel.lengthscale**2], np.exp(x), rtol=1e-6)
+    assert np.abs(x - np.log([v, squared])).min() > 1e-4
+
+
+def test_few_large_steps_follow_the_path_of_many_small_ones():
+    J, gp, q = objective(log_z="none")
+    local, _ = local_pass(Projection.build(gp, J.problem), q, J.problem)
+    settings = {"samples": None, "log_z": "none"}
+    few, many = (
+        PaperStep(**settings, **choice)(KernelState(gp, q), local, J.problem, 1).gp.kernel.log_parameters
+        for choice in ({}, {"steps": 100, "rate": 0.01})
+    )
+    way = np.abs(many - gp.kernel.log_parameters).max()
+    assert way > 0.02
+    assert np.abs(few - many).max() < 0.05 * way
+
+
+def test_paper_step_stays_where_the_steps_cannot_gain_the_tolerance(monkeypatch):
+    J, gp, q = objective(log_z="none")
+    local, _ = local_pass(Projection.build(gp, J.problem), q, J.problem)
+    state, calls, original = KernelState(gp, q), [], PaperObjective.__call__
+    monkeypatch.setattr(PaperObjective, "__call__", lambda self, gp: calls.append(gp) or original(self, gp))
+    assert PaperStep(samples=None, log_z="none", tolerance=10.0)(state, local, J.problem, 1) is state
+    assert len(calls) == 1
+    assert PaperStep(samples=None, log_z="none")(state, local, J.problem, 1) is not state
 
 
 def test_paper_step_climbs_and_keeps_q_of_u():

@@ -68,6 +68,19 @@ def test_local_quantities_and_statistics_equal_dense_algebra(density, residual, 
     assert statistics.scale_mixture == pytest.approx(w @ log_psi(density, c), rel=1e-9)
 
 
+def test_unit_replaces_the_prior_variance_behind_theta_only():
+    """E f^2 = mu^2 + s2 + 1 - v without its sign, as in the authors' code; everything else is as in "full"."""
+    problem, gp = make(residual="unit", variance=6.0, lengthscale=2.5, weights=WEIGHTS, H=100.0)
+    posterior = Posterior.concentrated(gp.size, 0.1)
+    local, _ = local_pass(Projection.build(gp, problem), posterior, problem)
+    model = dense(problem, replace(gp, residual="full"))
+    mu, s2 = model.moments(*unwhitened(gp, posterior))
+    np.testing.assert_allclose(local.s2, s2, rtol=1e-9)
+    second = mu**2 + s2 - 5.0
+    assert (second < 0).any()
+    np.testing.assert_allclose(local.theta, theta(problem.density, np.sqrt(np.abs(second))), rtol=1e-8)
+
+
 @pytest.mark.parametrize("density", DENSITIES, ids=name)
 @pytest.mark.parametrize("rule", ["exact", "mean_field"])
 @pytest.mark.parametrize("H", [1.0, 100.0, 1e12, np.inf])

@@ -4,7 +4,7 @@ from functools import cache
 
 import numpy as np
 
-from psimil import Bags, PsiVGPMIL
+from psimil import RBF, Bags, PsiVGPMIL
 from psimil.datasets import make_bags
 from psimil.inference.fitting import Schedule
 
@@ -28,9 +28,10 @@ def quick(**parameters):
 
 @cache
 def fitted():
-    """A model with a learned kernel and a forced calibration; never change it."""
+    """A model with a learned RBF kernel, noisy-or and a forced calibration; never change it."""
     bags, y, _ = problem()
-    return quick(hyperparameters="collapsed", calibrate=True, accelerate=True, max_iter=60).fit(bags, y)
+    settings = {"kernel": RBF(1.0), "aggregate": "noisy_or", "calibrate": True, "accelerate": True, "max_iter": 60}
+    return quick(hyperparameters="collapsed", **settings).fit(bags, y)
 
 
 def shuffled(bags, seed=0):

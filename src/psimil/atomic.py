@@ -24,7 +24,7 @@ REASONS = {
 }
 
 
-def atomic_write(path: str | Path, write: Callable[[BinaryIO], None]) -> None:
+def atomic_write(path: str | Path, write: Callable[[BinaryIO], object]) -> None:
     """Write a file completely or not at all.
 
     The bytes go to a temporary file beside the target, are flushed to disk, and take the target's name in
@@ -66,7 +66,7 @@ def atomic_write(path: str | Path, write: Callable[[BinaryIO], None]) -> None:
     _flush_directory(target.parent)
 
 
-def _write_and_replace(target: Path, prefix: str, write: Callable[[BinaryIO], None]) -> None:
+def _write_and_replace(target: Path, prefix: str, write: Callable[[BinaryIO], object]) -> None:
     descriptor, temporary = _locked_temporary(target.parent, prefix)
     try:
         with os.fdopen(descriptor, "wb") as stream:

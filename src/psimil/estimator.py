@@ -15,8 +15,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from psimil.foundations.errors import InputError
 from psimil.inference.options import Options
+from psimil.inference.preparation import Supervision
 from psimil.inference.trained import TrainedModel
-from psimil.inference.training import Callback, Supervision, Training, train
+from psimil.inference.training import Callback, Training, train
 from psimil.labels import read_bag_labels, read_bags, read_instance_labels, read_random_state, read_weights
 from psimil.model.bags import Bags, as_real
 from psimil.model.densities import Density, GammaMixture
@@ -37,7 +38,7 @@ class PsiVGPMIL(BagPredictor):
     density : Density or None
         psi; None is the hyperbolic secant (VGPMIL).
     kernel : Kernel or None
-        Starting kernel on standardised features; None is ``RBF(variance=1.0, lengthscale=None)``, sqrt(D).
+        Starting kernel on standardised features; None is a linear trend plus an RBF where psi allows.
     n_inducing : int
         Number M of inducing points.
     inducing_points : (M, D) array or None
@@ -57,8 +58,8 @@ class PsiVGPMIL(BagPredictor):
     log_z : {"logistic", "jensen", "rff", "none"}
         What stands for log Z of densities other than the hyperbolic secant while the kernel is learned; "logistic"
         learns the kernel on the hyperbolic secant, whose log Z is known, and keeps it.
-    aggregate : {"noisy_or", "max"}
-        From instances to bags.
+    aggregate : {"auto", "noisy_or", "max"}
+        From instances to bags; "auto" takes what gives out-of-bag bags the higher likelihood.
     start : "labels" or float
         Start from the bag labels, or from pi ~ U(0, start).
     max_iter, tol : int, float
@@ -116,7 +117,7 @@ class PsiVGPMIL(BagPredictor):
         residual: str = "projected",
         hyperparameters: str | None = "collapsed",
         log_z: str = "logistic",
-        aggregate: str = "noisy_or",
+        aggregate: str = "auto",
         start: str | float = "labels",
         max_iter: int = 100,
         tol: float = 5e-4,

@@ -34,6 +34,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "residual": "unit",
         "hyperparameters": "published",
         "log_z": "none",
+        "patience": 20,  # 10 after a warm-up of 10 passes with a fixed kernel
         "aggregate": "max",
         "calibrate": False,
         "threshold": 0.5,

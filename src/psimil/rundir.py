@@ -23,7 +23,7 @@ MARKER = "environment.json"  # a directory that holds it is ours
 ASIDE = ".psimil-run-"  # where files wait until all of them are written
 OWN = (
     "bags.csv", "config.toml", "history.csv", "instances.csv", "metrics.json", "model.safetensors", "summary.md",
-    "folds.csv", "musk1.csv", "figures/*.png", "figures/*.csv",
+    "folds.csv", "musk1.csv", "figures/*.png", "figures/*.pdf", "figures/*.csv",
 )  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from psimil.cli.exits import report
 from psimil.cli.fit import fit
 from psimil.cli.info import info
 from psimil.cli.predict import predict
+from psimil.cli.reproduce import reproduce
 from psimil.version import VERSION
 
 
@@ -58,7 +59,7 @@ def _root(
         typer.echo(context.get_help())
 
 
-for command in (demo, fit, predict, evaluate, info):
+for command in (demo, fit, predict, evaluate, info, reproduce):
     app.command()(command)
 
 

@@ -75,17 +75,31 @@ class Shell:
             yield
 
     @contextmanager
-    def progress(self, total: int, what: str) -> Iterator[Callable[[str], None]]:
+    def progress(self, total: int, what: str, done: int = 0) -> Iterator[Callable[[str], None]]:
         """A function that moves a bar by one step and shows a note; silent unless stderr is a terminal."""
         if self.quiet or not sys.stderr.isatty():
             yield lambda note: None
             return
         from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeElapsedColumn,
+            TimeRemainingColumn,
+        )
 
-        columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
+        columns = (
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("left:"),
+            TimeRemainingColumn(),
+        )
         with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-            task = bar.add_task(what, total=total)
+            task = bar.add_task(what, total=total, completed=done)
             yield lambda note: bar.update(task, advance=1, description=f"{what}: {note}")
 
 

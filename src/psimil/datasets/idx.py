@@ -1,17 +1,15 @@
 """The IDX file format of MNIST: a magic number, big-endian sizes, then raw bytes."""
 
-import gzip
 import math
 import struct
-import zlib
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.foundations.errors import InputError, MissingFile
+from psimil.datasets.content import read_content
+from psimil.foundations.errors import InputError
 
-GZIP_MAGIC = b"\x1f\x8b"
 UNSIGNED_BYTE = 0x08
 MAX_BYTES = 1 << 30
 
@@ -44,7 +42,7 @@ def read_idx(path: str | Path) -> NDArray[np.uint8]:
     array([7, 2, 9], dtype=uint8)
     """
     path = Path(path)
-    content = _content(path)
+    content = read_content(path, MAX_BYTES)
     if len(content) < 4 or content[:2] != b"\0\0" or content[2] != UNSIGNED_BYTE or content[3] == 0:
         raise InputError(f"{path.name}: not an IDX file of unsigned bytes (magic {content[:4].hex() or 'missing'}).")
     header = 4 + 4 * content[3]
@@ -55,19 +53,3 @@ def read_idx(path: str | Path) -> NDArray[np.uint8]:
     if len(content) - header != expected:
         raise InputError(f"{path.name}: {len(content) - header} of {expected} data bytes; the file is damaged.")
     return np.frombuffer(content, dtype=np.uint8, offset=header).reshape(shape)
-
-
-def _content(path: Path) -> bytes:
-    """Bytes of the file, inflated when gzipped, never more than ``MAX_BYTES``."""
-    try:
-        with path.open("rb") as stream:
-            zipped = stream.read(2) == GZIP_MAGIC
-            stream.seek(0)
-            content = (gzip.GzipFile(fileobj=stream) if zipped else stream).read(MAX_BYTES + 1)
-    except FileNotFoundError:
-        raise MissingFile(f"{path.name} was not found. Check the path.") from None
-    except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"{path.name} cannot be read: {error}.") from error
-    if len(content) > MAX_BYTES:
-        raise InputError(f"{path.name}: content is above the limit of {MAX_BYTES >> 20} MB.")
-    return content

@@ -1,43 +1,19 @@
-"""MNIST bags: ten digits to a bag, positive when it holds a 2 or a 9. The images are read from the user's directory."""
+"""MNIST: the digits from the user's directory, and bags of them with features learned on training bags only."""
 
-from collections.abc import Sequence, Sized
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.decomposition import PCA
 
+from psimil.datasets.files import locate
 from psimil.datasets.idx import read_idx
-from psimil.foundations.errors import InputError, MissingFile
+from psimil.datasets.labelled import LabelledBags
+from psimil.datasets.mnist_recipes import mnist_bags
+from psimil.foundations.errors import InputError
 from psimil.model.bags import Bags
 
 PARTS = ("train", "t10k")
-
-
-@dataclass(frozen=True, eq=False)
-class MnistBags:
-    """Which image sits where.
-
-    Parameters
-    ----------
-    index : (B, bag_size) rows of the image array.
-    y : (B,) bag labels.
-    y_instances : (B, bag_size) instance labels.
-    """
-
-    index: NDArray[np.int64]
-    y: NDArray[np.int64]
-    y_instances: NDArray[np.int64]
-
-
-class LabelledBags(NamedTuple):
-    """Bags with all their labels: B bags, y (B,), y_instances (N,)."""
-
-    bags: Bags
-    y: NDArray[np.int64]
-    y_instances: NDArray[np.int64]
 
 
 class MnistSplit(NamedTuple):
@@ -53,7 +29,7 @@ def load_mnist(directory: str | Path) -> tuple[NDArray[np.float32], NDArray[np.i
     Parameters
     ----------
     directory : folder with ``train-images-idx3-ubyte``, ``train-labels-idx1-ubyte``, ``t10k-images-idx3-ubyte``
-        and ``t10k-labels-idx1-ubyte``, plain or with the ending ``.gz``.
+        and ``t10k-labels-idx1-ubyte``, plain or with the ending ``.gz``, or the folder above its ``mnist``.
 
     Returns
     -------
@@ -64,12 +40,12 @@ def load_mnist(directory: str | Path) -> tuple[NDArray[np.float32], NDArray[np.i
     --------
     >>> load_mnist("no-such-folder")
     Traceback (most recent call last):
-    psimil.foundations.errors.MissingFile: train-images-idx3-ubyte.gz was not found in no-such-folder. ...
+    psimil.foundations.errors.MissingFile: train-images-idx3-ubyte (or .gz) was not found in no-such-folder ...
     """
     images, labels = [], []
     for part in PARTS:
-        images.append(_read(Path(directory), f"{part}-images-idx3-ubyte", n_axes=3))
-        labels.append(_read(Path(directory), f"{part}-labels-idx1-ubyte", n_axes=1))
+        images.append(_read(directory, f"{part}-images-idx3-ubyte", n_axes=3))
+        labels.append(_read(directory, f"{part}-labels-idx1-ubyte", n_axes=1))
         if len(images[-1]) != len(labels[-1]):
             raise InputError(f"MNIST {part}: {len(images[-1])} images but {len(labels[-1])} labels.")
     pixels = np.concatenate([image.reshape(len(image), -1) for image in images]).astype(np.float32)
@@ -77,57 +53,44 @@ def load_mnist(directory: str | Path) -> tuple[NDArray[np.float32], NDArray[np.i
     return pixels, np.concatenate(labels).astype(np.int64)
 
 
-def mnist_bags(
-    images: Sized,
-    labels: ArrayLike,
-    *,
-    positive: Sequence[int] = (2, 9),
-    n_bags: int = 7000,
-    bag_size: int = 10,
-    max_positive: int = 4,
-    seed: int = 0,
-) -> MnistBags:
-    """Bags of digits, half of them positive with 1 to ``max_positive`` positive instances each.
-
-    Instances are dealt from shuffled decks, one of the positive digits and one of the others, shuffled again
-    when it runs out: no image is used twice before every image of its deck is used once.
+def mnist_features(
+    images: NDArray[np.floating], index: NDArray[np.integer], train: ArrayLike, *, n_components: int | None = 30
+) -> NDArray[np.float64]:
+    """Features of all instances, learned on the instances of the training bags only.
 
     Parameters
     ----------
-    images : (N, ...) images; only their number matters.
-    labels : (N,) digits.
-    positive : digits that make an instance positive.
-    n_bags, bag_size, max_positive : size of the problem; ``n_bags`` is even.
-    seed : same seed, same bags.
+    images : (n, P) pixels.
+    index : (B, bag_size) rows of ``images``, as in :class:`MnistBags`.
+    train : the training bags, as a mask (B,) or as their numbers.
+    n_components : principal components to keep; None for raw pixels.
 
     Returns
     -------
-    bags : index (n_bags, bag_size), y (n_bags,), y_instances (n_bags, bag_size), bags in random order.
+    features : (B * bag_size, D), bag after bag.
 
     Examples
     --------
-    >>> digits = np.arange(200) % 10
-    >>> drawn = mnist_bags(np.zeros((200, 784)), digits, n_bags=6)
-    >>> drawn.index.shape, int(drawn.y.sum()), bool((drawn.y_instances.sum(axis=1) <= 4).all())
-    ((6, 10), 3, True)
+    >>> images = np.array([[0.0, 1.0], [1.0, 1.0], [2.0, 1.0], [9.0, 1.0]])
+    >>> mnist_features(images, np.array([[0, 2], [1, 3]]), [0], n_components=None).tolist()
+    [[0.0, 1.0], [2.0, 1.0], [1.0, 1.0], [9.0, 1.0]]
+    >>> features = mnist_features(images, np.array([[0, 2], [1, 3]]), [0], n_components=1)
+    >>> np.abs(features).ravel().round(6).tolist()  # centred on the first bag
+    [1.0, 1.0, 0.0, 8.0]
     """
-    digits = np.asarray(labels)
-    if len(images) != len(digits):
-        raise InputError(f"{len(images)} images but {len(digits)} labels.")
-    if n_bags < 2 or n_bags % 2:
-        raise InputError(f"n_bags must be even and >= 2, got {n_bags}.")
-    if not 1 <= max_positive <= bag_size:
-        raise InputError(f"max_positive must be between 1 and bag_size = {bag_size}, got {max_positive}.")
-    rng = np.random.default_rng(seed)
-    y = rng.permutation(np.repeat([0, 1], n_bags // 2))
-    counts = np.where(y == 1, rng.integers(1, max_positive + 1, size=n_bags), 0)
-    y_instances = rng.permuted((np.arange(bag_size) < counts[:, None]).astype(np.int64), axis=1)
-    is_positive = np.isin(digits, list(positive))
-    index = np.empty((n_bags, bag_size), dtype=np.int64)
-    for value in (0, 1):
-        pool = np.flatnonzero(is_positive == bool(value))
-        index[y_instances == value] = _deal(pool, int((y_instances == value).sum()), rng)
-    return MnistBags(index, y, y_instances)
+    chosen = _training_bags(train, len(index))
+    if n_components is None:
+        return np.asarray(images[index.ravel()], dtype=np.float64)
+    from sklearn.decomposition import PCA
+
+    pixels = images[index[chosen].ravel()].astype(np.float64)
+    if not 1 <= n_components <= min(pixels.shape):
+        raise InputError(
+            f"n_components must be between 1 and {min(pixels.shape)}, the smaller of training instances and pixels, "
+            f"got {n_components}."
+        )
+    pca = PCA(n_components, svd_solver="covariance_eigh").fit(pixels)
+    return np.asarray(pca.transform(images[index.ravel()].astype(np.float64)))
 
 
 def mnist_split(
@@ -156,36 +119,34 @@ def mnist_split(
     drawn = mnist_bags(images, labels, seed=seed)
     if not 1 <= n_train < len(drawn.y):
         raise InputError(f"n_train must be between 1 and {len(drawn.y) - 1}, got {n_train}.")
-    parts = (slice(None, n_train), slice(n_train, None))
-    train, test = (images[drawn.index[part].ravel()].astype(np.float64) for part in parts)  # (N, 784)
-    if n_components is not None:
-        pca = PCA(n_components, svd_solver="covariance_eigh").fit(train)
-        train, test = pca.transform(train), pca.transform(test)
+    features = mnist_features(images, drawn.index, np.arange(n_train), n_components=n_components)
     size = drawn.index.shape[1]
     both = [
         LabelledBags(Bags(X, np.arange(0, len(X) + 1, size)), drawn.y[part], drawn.y_instances[part].ravel())
-        for X, part in zip((train, test), parts, strict=True)
+        for X, part in (
+            (features[: n_train * size], slice(None, n_train)),
+            (features[n_train * size :], slice(n_train, None)),
+        )
     ]
     return MnistSplit(*both)
 
 
-def _deal(pool: NDArray[np.int64], count: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """(count,) members of the pool by shuffled passes through it, so that uses differ by at most one."""
-    if count and not len(pool):
-        raise InputError("no image of the kind needed: both positive and negative digits must be present.")
-    passes = -(-count // len(pool)) if count else 0
-    decks = [rng.permutation(pool) for _ in range(passes)]
-    return np.concatenate([*decks, pool[:0]])[:count]
+def _training_bags(train: ArrayLike, n_bags: int) -> NDArray[np.int64]:
+    """Numbers of the training bags, at least one."""
+    chosen = np.asarray(train)
+    if chosen.dtype == bool and chosen.shape == (n_bags,):
+        chosen = np.flatnonzero(chosen)
+    if chosen.ndim != 1 or len(chosen) == 0 or chosen.dtype.kind not in "iu":
+        raise InputError(f"train must be a mask of {n_bags} bags or their numbers, with at least one training bag.")
+    if chosen.min() < 0 or chosen.max() >= n_bags:
+        raise InputError(f"train holds bag {chosen.max() if chosen.min() >= 0 else chosen.min()} of {n_bags} bags.")
+    return chosen.astype(np.int64)
 
 
-def _read(directory: Path, name: str, n_axes: int) -> NDArray[np.uint8]:
+def _read(directory: str | Path, name: str, n_axes: int) -> NDArray[np.uint8]:
     """One of the four files, gzipped or plain."""
-    for path in (directory / f"{name}.gz", directory / name):
-        if path.is_file():
-            array = read_idx(path)
-            if array.ndim != n_axes:
-                raise InputError(f"{path.name}: {array.ndim} axes in the header, expected {n_axes}.")
-            return array
-    raise MissingFile(
-        f"{name}.gz was not found in {directory}. Name the folder of the four MNIST IDX files, plain or gzipped."
-    )
+    path = locate(directory, name)
+    array = read_idx(path)
+    if array.ndim != n_axes:
+        raise InputError(f"{path.name}: {array.ndim} axes in the header, expected {n_axes}.")
+    return array

@@ -38,22 +38,32 @@ def new_figure(width: float = 6.0, height: float = 4.0) -> Axes:
     return Figure(figsize=(width, height), layout="constrained").add_subplot()
 
 
-def axes_or_new(ax: Axes | None) -> Axes:
-    """The given axes, or those of a new pyplot figure."""
+def axes_or_new(ax: Axes | None, size: tuple[float, float] | None = None) -> Axes:
+    """The given axes, or those of a new pyplot figure of that size in inches."""
     if ax is not None:
         return ax
     from matplotlib import pyplot
 
-    return pyplot.subplots(layout="constrained")[1]
+    return pyplot.subplots(figsize=size, layout="constrained")[1]
+
+
+def fitting_size(ax: Axes, cells: float, characters: int, largest: float = 9.0) -> float:
+    """Font size in points at which a text fits into one of so many cells across the axes; at least 3."""
+    figure = ax.get_figure(root=True)
+    assert figure is not None  # axes that are drawn on have a figure
+    points = 72 * figure.get_size_inches()[0] * ax.get_position().width / cells
+    return float(min(largest, max(3.0, points / (0.62 * characters))))
 
 
 def save_figure(ax: Axes, path: str | Path, data: pd.DataFrame) -> None:
-    """Write the figure as PNG and, beside it, the table behind it as CSV; both atomically.
+    """Write the figure as PNG and as PDF and, beside them, the table behind it as CSV; each atomically.
+
+    The same figure gives the same bytes: no file holds the time of its making.
 
     Parameters
     ----------
     ax : any axes of the figure.
-    path : ends in ``.png``; the CSV has the same name with ``.csv``.
+    path : ends in ``.png``; the others have the same name with ``.pdf`` and ``.csv``.
     data : the table.
 
     Examples
@@ -63,12 +73,14 @@ def save_figure(ax: Axes, path: str | Path, data: pd.DataFrame) -> None:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     save_figure(plot_theta(ax=new_figure()), Path(folder) / "theta.png", theta_table())
     ...     sorted(p.name for p in Path(folder).iterdir())
-    ['theta.csv', 'theta.png']
+    ['theta.csv', 'theta.pdf', 'theta.png']
     """
     path = Path(path)
     if path.suffix.lower() != ".png":
-        raise InputError(f"figures are written as .png, got {path.name}.")
+        raise InputError(f"figures are named .png (the .pdf and .csv go beside it), got {path.name}.")
     figure = ax.get_figure(root=True)
     assert figure is not None  # axes that were drawn on have a figure
     write_table(data, path.with_suffix(".csv"))
     atomic_write(path, lambda stream: figure.savefig(stream, format="png", dpi=DOTS_PER_INCH))
+    timeless = {"CreationDate": None}
+    atomic_write(path.with_suffix(".pdf"), lambda stream: figure.savefig(stream, format="pdf", metadata=timeless))

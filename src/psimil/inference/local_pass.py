@@ -111,7 +111,7 @@ def local_pass(
         for block in problem.blocks:
             V, k = projection.block(block, run)
             _latent(V, k, posterior, block, local, run)
-            terms += _labels_and_theta(problem, block, local, pi, run)
+            terms += _labels_and_theta(problem, block, local, _surplus(projection.gp, problem, block), pi, run)
             _add_statistics(V, problem, block, local, gram, V_kappa, run)
     return local, Statistics(symmetric(gram), V_kappa, *map(float, terms))
 
@@ -135,7 +135,16 @@ def _latent(V: Array, k: Array, posterior: Posterior, block: Chunk, local: Local
         pass
 
 
-def _labels_and_theta(problem: Problem, block: Chunk, local: Local, pi: Array | None, run: OrderedMap) -> Array:
+def _surplus(gp: SparseGP, problem: Problem, block: Chunk) -> Array:
+    """(n,) 1 - k_nn of a block, which the authors' code has too much in E f^2; 0 for other residuals."""
+    if gp.residual != "unit":
+        return np.zeros(block.stop - block.start)
+    return 1.0 - np.asarray(gp.kernel.diagonal(problem.X[block.start : block.stop]), dtype=np.float64)
+
+
+def _labels_and_theta(
+    problem: Problem, block: Chunk, local: Local, surplus: Array, pi: Array | None, run: OrderedMap
+) -> Array:
     """Eqs. (25) and (28) of a block; returns the four data terms of its bound."""
     rule, offsets = RULES[problem.rule], problem.labels.offsets
     edges = np.unique(np.linspace(block.first, block.last, ELEMENTWISE_PARTS + 1).astype(int))
@@ -144,7 +153,8 @@ def _labels_and_theta(problem: Problem, block: Chunk, local: Local, pi: Array | 
         bags = Chunk(int(edges[i]), int(edges[i + 1]), int(offsets[edges[i]]), int(offsets[edges[i + 1]]))
         rows, w_bags = slice(bags.start, bags.stop), problem.weights[bags.first : bags.last]
         mu = local.mu[rows]
-        c = np.sqrt(mu * mu + local.s2[rows])
+        extra = surplus[bags.start - block.start : bags.stop - block.start]
+        c = np.sqrt(np.abs(mu * mu + local.s2[rows] + extra))
         q = rule(mu, problem.chunk_labels(bags), None if pi is None else pi[rows])
         local.theta[rows], local.pi[rows] = problem.density.theta(c), q.pi
         scale_mixture = problem.instance_weights[rows] @ problem.density.log_prob(c)

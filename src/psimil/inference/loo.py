@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psimil.foundations.logistic import softplus
-from psimil.inference.calibration import LatentBags, fit_calibration, log_likelihood
+from psimil.inference.calibration import LatentBags, bag_log_likelihoods, fit_calibration
 from psimil.inference.fitting import Record
 from psimil.inference.leave_one_out import leave_one_out
 from psimil.inference.prediction import Prediction
@@ -59,8 +59,12 @@ def out_of_bag(record: Record, problem: Problem, aggregate: str) -> LatentBags:
     return LatentBags(mean, variance, problem.labels.offsets, problem.labels.T, problem.weights, aggregate)
 
 
-def loo_score(record: Record, problem: Problem, aggregate: str) -> float:
-    """Mean out-of-bag log predictive after calibration: higher is better."""
+def loo_scores(record: Record, problem: Problem, aggregate: str) -> Array:
+    """(B,) out-of-bag log predictive of each bag after calibration: higher is better."""
     bags = out_of_bag(record, problem, aggregate)
-    value, _ = log_likelihood(bags, fit_calibration(bags).parameters)
-    return value / float(problem.weights.sum())
+    return bag_log_likelihoods(bags, fit_calibration(bags).parameters)[0]
+
+
+def loo_score(record: Record, problem: Problem, aggregate: str) -> float:
+    """Mean out-of-bag log predictive after calibration."""
+    return float(np.average(loo_scores(record, problem, aggregate), weights=problem.weights))

@@ -33,19 +33,22 @@ class EarlyStopping:
     Parameters
     ----------
     score : record -> number, higher is better.
+    tolerance : a score is better when it is higher by more than this.
     """
 
     score: Callable[[Record], float]
     patience: int = 10
+    tolerance: float = 0.0
     best: Record | None = None
+    best_score: float = float("-inf")
     scores: list[float] = field(default_factory=list)
     waited: int = 0
 
     def __call__(self, record: Record) -> bool:
         """Whether to stop after this record."""
         value = self.score(record)
-        if self.best is None or value > max(self.scores):
-            self.best, self.waited = record, 0
+        if self.best is None or value > self.best_score + self.tolerance:
+            self.best, self.best_score, self.waited = record, value, 0
         else:
             self.waited += 1
         self.scores.append(value)

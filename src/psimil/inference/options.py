@@ -21,7 +21,7 @@ CHOICES: dict[str, tuple[Any, ...]] = {
     "residual": ("projected", "full", "unit"),
     "hyperparameters": ("collapsed", "loo", "paper", "published", None),
     "log_z": ("logistic", "jensen", "rff", "none"),
-    "aggregate": ("noisy_or", "max"),
+    "aggregate": ("auto", "noisy_or", "max"),
     "early_stopping": (None, "auc", "log_loss", "loo"),
     "dtype": ("float64", "float32"),
     "calibrate": ("auto", True, False),
@@ -44,7 +44,7 @@ class Options:
     residual: str = "projected"
     hyperparameters: str | None = "collapsed"
     log_z: str = "logistic"
-    aggregate: str = "noisy_or"
+    aggregate: str = "auto"
     start: str | float = "labels"
     max_iter: int = 100
     tol: float = 5e-4
@@ -101,6 +101,11 @@ class Options:
     def log_H(self) -> float:
         """Log H, inf allowed."""
         return float(np.log(self.H))
+
+    @property
+    def first_aggregate(self) -> str:
+        """The aggregate before bags that the fit has not seen choose one."""
+        return "noisy_or" if self.aggregate == "auto" else self.aggregate
 
     @property
     def learns_from_unseen(self) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -10,18 +11,24 @@ from numpy.typing import NDArray
 
 from psimil.foundations.linalg import cholesky, solve_lower, solve_upper
 from psimil.foundations.quadrature import gauss_hermite
-from psimil.foundations.threads import ordered_map
+from psimil.foundations.threads import Scratch, ordered_map
 from psimil.inference.log_z import jensen, random_fourier
+from psimil.inference.moving_gram import MovingGram
 from psimil.inference.posterior import Posterior
-from psimil.inference.problem import Chunk, Problem
+from psimil.inference.problem import Problem
 from psimil.inference.sparse_gp import SparseGP
 
 Array = NDArray[Any]
+
+SMALLEST_VARIANCE = 1e-12
 
 
 @dataclass(frozen=True)
 class PaperObjective:
     """What stays fixed while the kernel moves, and how J is estimated.
+
+    Distances and noise are kept from call to call, so the inducing points must stay the same. The prior variance is
+    that of the kernel for ``residual="unit"``, too: the authors' code has its 1 in the passes only.
 
     Parameters
     ----------
@@ -30,6 +37,7 @@ class PaperObjective:
     samples : Monte Carlo draws of f per instance (common random numbers); None for Gauss-Hermite.
     log_z : "jensen", "rff" or "none".
     scaled : J / N with KL / M, as the authors' code has it.
+    kl_weight : factor of the KL.
     """
 
     m: Array
@@ -40,75 +48,109 @@ class PaperObjective:
     log_z: str = "rff"
     scaled: bool = False
     seed: int = 0
+    kl_weight: float = 1.0
+    _grams: list[MovingGram] = field(default_factory=list, init=False, repr=False, compare=False)
+    _scratch: Scratch = field(default_factory=Scratch, init=False, repr=False, compare=False)
 
     def __call__(self, gp: SparseGP) -> tuple[float, Array, float]:
-        """J, its gradient by the log kernel parameters, and the effective sample size of log Z (inf if exact)."""
-        problem, M, full = self.problem, len(gp.Z), gp.residual
-        w = problem.instance_weights
-        kappa = w * (self.pi - 0.5)
+        """J, its gradient by the log kernel parameters, and the effective sample size of log Z (inf if exact).
+
+        With k_n the rows of K_xz and P = K_zz^-1 the moments are mu_n = k_n'P m and s2_n = k_nn + k_n'Q k_n,
+        Q = P S P - P (P S P for the projected model), so that one product with Q and one weighted gram of K_xz do.
+        """
+        problem, M, kernel = self.problem, len(gp.Z), gp.kernel
         by_data, by_kl = (1.0 / len(problem.X), 1.0 / len(self.m)) if self.scaled else (1.0, 1.0)
-        kl, kl_adjoint = self._kl(gp)
-        inverse = solve_upper(gp.L.T, solve_lower(gp.L, np.eye(M)))
-        Z = gp.Z
+        by_kl *= self.kl_weight
+        full = 0.0 if gp.residual == "projected" else 1.0
+        m, S, cross = self.m[:M], self.S[:M, :M], gp.bias * self.S[:M, M:].sum(axis=1)
+        P = gp.L_inverse_T @ gp.L_inverse_T.T
+        PSP = P @ S @ P
+        Q, columns = PSP - full * P, P @ np.column_stack([m, 2.0 * cross])
+        value, gradient = 0.0, np.zeros(len(kernel.log_parameters))
+        second, first = np.zeros((M, M)), np.zeros((M, 2))
+        of_points, *of_rows = self._moving(gp)
 
-        def part(chunk: Chunk) -> tuple[float, Array, Array]:
-            rows = slice(chunk.start, chunk.stop)
-            X = problem.X[rows].astype(np.float64)
-            K = gp.kernel.gram(X, Z)
-            A = K @ inverse
-            B = np.column_stack([A, np.full(len(A), gp.bias)]) if gp.bias else A
-            BS = B @ self.S
-            mu = B @ self.m
-            prior = 1.0 if full == "unit" else gp.kernel.diagonal(X)
-            left = 0.0 if full == "projected" else prior - np.vecdot(A, K)
-            s2 = np.maximum(left, 0.0) + np.vecdot(BS, B)
-            value, g_mu, g_s2 = self._expected_log_psi(mu, np.maximum(s2, 1e-12), chunk.start)
-            wide = w[rows] * g_s2
-            total = float(kappa[rows] @ mu + w[rows] @ value)
-            A_bar = np.outer(kappa[rows] + w[rows] * g_mu, self.m[:M]) + 2.0 * wide[:, None] * BS[:, :M]
-            K_bar = np.zeros_like(K)
-            gradient = np.zeros(len(gp.kernel.log_parameters))
-            if full != "projected":
-                inside = wide * (left > 0)
-                A_bar -= inside[:, None] * K
-                K_bar -= inside[:, None] * A
-                if full == "full":
-                    gradient += gp.kernel.diagonal_adjoint(X, inside)
-            K_bar += A_bar @ inverse
-            gradient += gp.kernel.gram_adjoint(X, Z, K_bar, K)
-            return total, gradient, A.T @ (A_bar @ inverse)
+        def part(i: int) -> tuple[float, Array, Array, Array]:
+            return self._rows(i, of_rows[i], gp, Q, columns)
 
-        value, gradient, moved = 0.0, np.zeros(len(gp.kernel.log_parameters)), np.zeros((M, M))
-        for chunk_value, chunk_gradient, chunk_moved in ordered_map(part, problem.chunks):
-            value += chunk_value
-            gradient += chunk_gradient
-            moved += chunk_moved
+        chunks = range(len(of_rows))
+        for found in ordered_map(part, chunks) if len(of_rows) > 1 else map(part, chunks):
+            value += found[0]
+            gradient += found[1]
+            second += found[2]
+            first += found[3]
+        kl, kl_adjoint = self._kl(gp, P, PSP, columns[:, 0])
         z, z_gradient, sample_size = self._log_z(gp)
-        gradient += gp.kernel.gram_adjoint(Z, Z, -moved)
-        gradient = by_data * (gradient - z_gradient) - by_kl * gp.kernel.gram_adjoint(Z, Z, kl_adjoint)
-        return by_data * (value - z) - by_kl * kl, gradient, sample_size
+        moved = P @ second @ (full * P - 2.0 * PSP) - (P @ first) @ columns.T
+        adjoint = by_data * moved - by_kl * kl_adjoint
+        by_points = of_points.adjoint(kernel, adjoint, of_points.gram(kernel))
+        return by_data * (value - z) - by_kl * kl, by_data * (gradient - z_gradient) + by_points, sample_size
 
-    def _kl(self, gp: SparseGP) -> tuple[float, Array]:
-        """KL(q(u) || p(u)) and its adjoint by K_zz."""
-        M = len(gp.Z)
-        m, S = self.m[:M], self.S[:M, :M]
-        inverse = solve_upper(gp.L.T, solve_lower(gp.L, np.eye(M)))
-        second = S + np.outer(m, m)
-        extra = 0.5 * (self.S[-1, -1] + self.m[-1] ** 2 - 1.0) if gp.bias else 0.0
-        log_det = 2.0 * np.log(np.diag(gp.L)).sum() - float(np.linalg.slogdet(self.S)[1])
-        kl = 0.5 * (float(np.vdot(inverse, second)) - M + log_det) + extra
-        return kl, 0.5 * (inverse - inverse @ second @ inverse)
+    def _moving(self, gp: SparseGP) -> list[MovingGram]:
+        """Inducing points, then the rows of each chunk, against the inducing points."""
+        if not self._grams:
+            rows = (self.problem.X[c.start : c.stop].astype(np.float64, copy=False) for c in self.problem.chunks)
+            keep = self.problem.cache
+            self._grams.extend(MovingGram.build(X, gp.Z, gp.kernel, keep=keep) for X in (gp.Z, *rows))
+        return self._grams
 
-    def _expected_log_psi(self, mu: Array, s2: Array, start: int) -> tuple[Array, Array, Array]:
-        """E log psi(f) and its derivatives by mean and variance, each (n,)."""
-        density = self.problem.density
+    @cached_property
+    def _noise(self) -> list[tuple[Array, Array]]:
+        """Per chunk, standardised values of f (n or 1, L) and their weights (L,)."""
+        chunks = self.problem.chunks
         if self.samples is None:
             x, weights = gauss_hermite()
-            noise = x[None, :]
-        else:
-            noise = np.random.default_rng([self.seed, start]).standard_normal((len(mu), self.samples))
-            weights = np.full(self.samples, 1.0 / self.samples)
-        scale = np.sqrt(s2)
+            return [(x[None, :], weights)] * len(chunks)
+        weights = np.full(self.samples, 1.0 / self.samples)
+        generators = (np.random.default_rng([self.seed, c.start]) for c in chunks)
+        return [
+            (g.standard_normal((c.stop - c.start, self.samples)), weights)
+            for g, c in zip(generators, chunks, strict=True)
+        ]
+
+    def _rows(
+        self, i: int, moving: MovingGram, gp: SparseGP, Q: Array, columns: Array
+    ) -> tuple[float, Array, Array, Array]:
+        """Of a chunk: the data terms, their gradient with K_zz held, sum g_s2 k k' (M, M) and sum k (g_mu, g_s2)'."""
+        problem, chunk, kernel = self.problem, self.problem.chunks[i], gp.kernel
+        rows = slice(chunk.start, chunk.stop)
+        w, shape = problem.instance_weights[rows], (len(moving.X), len(Q))
+        K, KQ, wide_K = (self._scratch.array(name, shape, np.float64) for name in ("K", "KQ", "wide K"))
+        moving.gram(kernel, out=K)
+        np.matmul(K, Q, out=KQ)
+        linear = K @ columns
+        mu, s2 = linear[:, 0], linear[:, 1] + np.vecdot(KQ, K)
+        if gp.bias:
+            mu, s2 = mu + gp.bias * self.m[-1], s2 + gp.bias**2 * self.S[-1, -1]
+        if gp.residual != "projected":
+            s2 = s2 + kernel.diagonal(moving.X)
+        inside = s2 > SMALLEST_VARIANCE
+        value, g_mu, g_s2 = self._expected_log_psi(mu, np.maximum(s2, SMALLEST_VARIANCE), i)
+        kappa, wide = w * (self.pi[rows] - 0.5), w * g_s2 * inside
+        slopes = np.column_stack([kappa + w * g_mu, wide])
+        second, first = K.T @ np.multiply(K, wide[:, None], out=wide_K), K.T @ slopes
+        KQ *= 2.0 * wide[:, None]
+        KQ += np.matmul(slopes, columns.T, out=wide_K)
+        gradient = moving.adjoint(kernel, KQ, K)
+        if gp.residual != "projected":
+            gradient += kernel.diagonal_adjoint(moving.X, wide)
+        return float(kappa @ mu + w @ value), gradient, second, first
+
+    @cached_property
+    def _log_det(self) -> float:
+        return float(np.linalg.slogdet(self.S)[1])
+
+    def _kl(self, gp: SparseGP, P: Array, PSP: Array, Pm: Array) -> tuple[float, Array]:
+        """KL(q(u) || p(u)) and its adjoint by K_zz."""
+        M = len(gp.Z)
+        extra = 0.5 * (self.S[-1, -1] + self.m[-1] ** 2 - 1.0) if gp.bias else 0.0
+        quadratic = float(np.vdot(P, self.S[:M, :M]) + self.m[:M] @ Pm)
+        log_det = 2.0 * float(np.log(np.diag(gp.L)).sum()) - self._log_det
+        return 0.5 * (quadratic - M + log_det) + extra, 0.5 * (P - PSP - np.outer(Pm, Pm))
+
+    def _expected_log_psi(self, mu: Array, s2: Array, i: int) -> tuple[Array, Array, Array]:
+        """E log psi(f) and its derivatives by mean and variance, each (n,), for the noise of chunk i."""
+        density, (noise, weights), scale = self.problem.density, self._noise[i], np.sqrt(s2)
         f = mu[:, None] + scale[:, None] * noise
         slope = -f * density.theta(np.abs(f))
         return density.log_prob(f) @ weights, slope @ weights, (slope * noise) @ weights / (2.0 * scale)

@@ -30,7 +30,8 @@ class SparseGP:
     L : (M, M) lower factor of K_zz + jitter I.
     jitter : what was added to the diagonal of K_zz.
     bias : prior standard deviation b of the constant mean, one more column of V; 0 for a zero mean.
-    residual : "full" keeps k~ = k_nn - |v_n|^2, "projected" sets it to 0, "unit" is 1 - |v_n|^2 (the authors' code).
+    residual : "full" keeps k~ = k_nn - |v_n|^2, "projected" sets it to 0, "unit" (the authors' code)
+        keeps it, too, but has 1 for k_nn in the E f_n^2 behind theta.
     """
 
     kernel: Kernel
@@ -84,8 +85,6 @@ class SparseGP:
         if self.residual == "projected":
             return np.zeros(len(X))
         explained = self.explained_variance(V)
-        if self.residual == "unit":
-            return np.maximum(1.0 - explained, 0.0)
         prior = np.asarray(self.kernel.diagonal(X), dtype=np.float64)
         return nonnegative(prior - explained, prior * (np.finfo(X.dtype).eps / np.finfo(float).eps), "conditional")
 

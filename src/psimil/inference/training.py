@@ -14,7 +14,14 @@ from sklearn.metrics import roc_auc_score
 
 from psimil.foundations.errors import DataWarning
 from psimil.foundations.threads import single_threaded_blas
-from psimil.inference.calibration import IDENTITY, Calibration, LatentBags, calibration_helps, fit_calibration
+from psimil.inference.calibration import (
+    IDENTITY,
+    Calibration,
+    LatentBags,
+    best_aggregate,
+    calibration_helps,
+    fit_calibration,
+)
 from psimil.inference.cross_fit import SMALL, cross_fit
 from psimil.inference.fitting import Record, Schedule, first_posterior, iterate, random_labels, start_from_labels
 from psimil.inference.kernel_search import guard_kernel, search_kernel
@@ -23,6 +30,7 @@ from psimil.inference.log_z import has_exact_log_z
 from psimil.inference.loo import LeaveOneOut, log_predictive, loo_score, out_of_bag
 from psimil.inference.monitors import Convergence, EarlyStopping
 from psimil.inference.options import Options
+from psimil.inference.preparation import Supervision, choose_scaling, choose_sparse_gp
 from psimil.inference.problem import Problem, chunk_rows
 from psimil.inference.sparse_gp import SparseGP
 from psimil.inference.thresholds import bag_threshold, fit_recalibration, instance_threshold
@@ -30,26 +38,16 @@ from psimil.inference.trained import TrainedModel
 from psimil.model.bags import Bags
 from psimil.model.densities import HyperbolicSecant, warn_if_runaway
 from psimil.model.inducing import choose_inducing
-from psimil.model.kernels import RBF
 from psimil.model.label_posteriors import Labels
 from psimil.model.scaling import Scaling
 
 Array = NDArray[Any]
 Callback = Callable[[dict[str, Any]], Any]
 
-MEAN_SCALE = 3.0  # prior standard deviation of the constant mean, in log-odds
 CACHE_BYTES = 2**31  # V stays in memory between passes up to this size
+PUBLISHED_TOLERANCE = 1e-3  # rise of the score that the authors' code takes for a better one
 FEWEST = 3  # bags of a label below which nothing is held out
-PAPER_SCHEDULE = Schedule(warmup=1, every=1, times=10**9)
-
-
-@dataclass(frozen=True)
-class Supervision:
-    """Labels (B,), weights (B,) and known instance labels (N,) or None of the training bags."""
-
-    T: Array
-    weights: Array
-    known: Array | None = None
+PAPER_SCHEDULES = {"paper": Schedule(1, 1, 10**9), "published": Schedule(10, 1, 10**9)}
 
 
 @dataclass(frozen=True)
@@ -95,10 +93,10 @@ def _train(
     previous: TrainedModel | None,
 ) -> Training:
     warn_if_runaway(options.density)
-    scaling = previous.scaling if previous else _scaling(bags, options)
+    scaling = previous.scaling if previous else choose_scaling(bags, options)
     X = scaling.apply(bags.X, options.dtype)
     labels = Labels(supervision.T, bags.offsets, options.log_H, supervision.known)
-    gp = previous.gp if previous else _sparse_gp(X, scaling, bags, supervision, options, rng)
+    gp = previous.gp if previous else choose_sparse_gp(X, scaling, bags, supervision, options, rng)
     streamed = options.chunk_size is not None or X.itemsize * len(X) * gp.size > CACHE_BYTES
     problem = Problem(
         X,
@@ -152,9 +150,9 @@ class _Fit:
         """The kernel that out-of-bag scores prefer to the one the bound has chosen."""
         options, few = self.options, len(self.problem.labels.T) <= SMALL
         if options.hyperparameters == "loo":
-            return search_kernel(record, self.problem, options.aggregate)
+            return search_kernel(record, self.problem, options.first_aggregate)
         if options.hyperparameters == "collapsed" and few and options.kernel is None:
-            return guard_kernel(record, self.problem, options.aggregate)
+            return guard_kernel(record, self.problem, options.first_aggregate)
         return record.gp
 
     def run(
@@ -163,7 +161,7 @@ class _Fit:
         """Passes until a monitor, a callback or max_iter stops them; the best record under early stopping."""
         options = self.options
         convergence, stopping = Convergence(options.tol, len(self.problem.labels.T)), self._early_stopping()
-        schedule = PAPER_SCHEDULE if options.hyperparameters in ("paper", "published") else Schedule()
+        schedule = PAPER_SCHEDULES.get(options.hyperparameters or "", Schedule())
         accelerate = options.accelerate and options.label_posterior != "max" and has_exact_log_z(problem.density)
         record: Record | None = None
         for record in iterate(problem, state, step_kernel=step, schedule=schedule, pi=pi, accelerate=accelerate):
@@ -190,9 +188,9 @@ class _Fit:
             published = options.hyperparameters == "published"
             log_z = "none" if published or isinstance(options.density, HyperbolicSecant) else options.log_z
             return PaperStep(
-                samples=100 if options.expectation == "sample" else None,
+                samples=(1 if published else 100) if options.expectation == "sample" else None,
                 log_z="jensen" if log_z == "logistic" else log_z,
-                scaled=published,
+                published=published,
                 seed=self.seed,
             )
         return None
@@ -202,8 +200,9 @@ class _Fit:
         if options.early_stopping is None:
             return None
         if options.early_stopping == "loo":
-            return EarlyStopping(lambda r: loo_score(r, self.problem, options.aggregate), options.patience)
-        return EarlyStopping(self._evaluate, options.patience)
+            return EarlyStopping(lambda r: loo_score(r, self.problem, options.first_aggregate), options.patience)
+        tolerance = PUBLISHED_TOLERANCE if options.hyperparameters == "published" else 0.0
+        return EarlyStopping(self._evaluate, options.patience, tolerance)
 
     def _evaluate(self, record: Record) -> float:
         assert self.evaluation is not None  # checked where eval_set is read
@@ -219,7 +218,7 @@ class _Fit:
             self.scaling,
             record.gp,
             record.next_posterior,
-            options.aggregate,
+            options.first_aggregate,
             dtype=options.dtype,
             expectation=options.expectation,
             seed=self.seed,
@@ -246,9 +245,12 @@ class _Fit:
     def finish(self, record: Record, bags: Bags) -> Training:
         """Calibration, thresholds and recalibration from the out-of-bag scores of the last record."""
         options, T = self.options, self.problem.labels.T
-        latent = out_of_bag(record, self.problem, options.aggregate)
+        latent = out_of_bag(record, self.problem, options.first_aggregate)
         unseen = self._cross_fit(record, latent)
-        model = replace(self._model(record), calibration=_calibration(unseen, options))
+        if options.aggregate == "auto":
+            unseen = replace(unseen, aggregate=best_aggregate(unseen, options.calibrate))
+        calibration = _calibration(unseen, options)
+        model = replace(self._model(record), aggregate=unseen.aggregate, calibration=calibration)
         seen = model.assemble(bags, model.calibration.apply(unseen.mean, unseen.variance))
         negative = self.problem.labels.spread(T) == 0
         model = replace(
@@ -273,20 +275,3 @@ def _calibration(latent: LatentBags, options: Options) -> Calibration:
     if options.calibrate == "auto" and not calibration_helps(latent):
         return IDENTITY
     return fit_calibration(latent)
-
-
-def _scaling(bags: Bags, options: Options) -> Scaling:
-    return Scaling.fit(bags.X) if options.standardize else Scaling.identity(bags.n_features)
-
-
-def _sparse_gp(
-    X: Array, scaling: Scaling, bags: Bags, supervision: Supervision, options: Options, rng: np.random.Generator
-) -> SparseGP:
-    kernel = (options.kernel or RBF()).resolve(bags.n_features)
-    if options.inducing_points is None:
-        positive = np.repeat(supervision.T, bags.sizes) == 1
-        Z = choose_inducing(X, positive, options.n_inducing, options.inducing, kernel, rng)
-    else:
-        Z = scaling.apply(options.inducing_points)
-    bias = MEAN_SCALE if options.mean == "constant" else 0.0
-    return SparseGP.build(kernel, Z, bias=bias, residual=options.residual)

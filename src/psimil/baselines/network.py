@@ -1,0 +1,145 @@
+"""Gated attention (Ilse, Tomczak, Welling 2018): the network, without padding and without a loop over bags.
+
+For an instance x of bag b, with z = relu(x W + w):
+
+    score = tanh(z V + v) * sigmoid(z U + u) . a
+    alpha = exp(score) / sum over the bag of exp(score)
+    logit of the bag = (sum over the bag of alpha z) . c + d
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod, sqrt
+from typing import TYPE_CHECKING, Any
+
+from psimil.foundations.errors import InputError
+
+if TYPE_CHECKING:
+    from torch import Generator, Tensor
+
+
+def require_torch() -> Any:
+    """The module torch, or a refusal that says how to install it.
+
+    Examples
+    --------
+    >>> import pytest
+    >>> _ = pytest.importorskip("torch")
+    >>> require_torch().__name__
+    'torch'
+    """
+    try:
+        import torch
+    except ImportError as error:
+        raise InputError("AttentionMIL needs torch. Install it: pip install 'psimil[torch]'.") from error
+    return torch
+
+
+def segment_softmax(scores: Tensor, bag: Tensor, n_bags: int) -> Tensor:
+    """Softmax within each bag.
+
+    Parameters
+    ----------
+    scores : (N,) one per instance.
+    bag : (N,) index of each instance's bag.
+    n_bags : B.
+
+    Returns
+    -------
+    weights : (N,) positive, with sum 1 in each bag.
+
+    Examples
+    --------
+    >>> import pytest
+    >>> torch = pytest.importorskip("torch")
+    >>> segment_softmax(torch.tensor([5.0, 5.0, 0.0]), torch.tensor([0, 0, 1]), 2)
+    tensor([0.5000, 0.5000, 1.0000])
+    """
+    highest = scores.new_zeros(n_bags).scatter_reduce(0, bag, scores.detach(), "amax", include_self=False)
+    raised = (scores - highest[bag]).exp()  # weights do not depend on what is taken off, so no gradient goes there
+    return raised / scores.new_zeros(n_bags).index_add(0, bag, raised).index_select(0, bag)
+
+
+@dataclass(frozen=True)
+class GatedAttention:
+    """The network with all its weights in one vector.
+
+    Parameters
+    ----------
+    theta : (P,) weights.
+    n_features, hidden, attention : D, width of z, width of the gate.
+
+    Examples
+    --------
+    >>> import pytest
+    >>> torch = pytest.importorskip("torch")
+    >>> network = GatedAttention.initial(3, 4, 2, torch.Generator().manual_seed(0))
+    >>> logits, weights = network.forward(torch.ones(5, 3), torch.tensor([0, 0, 1, 1, 1]), 2)
+    >>> logits.shape, weights.shape
+    (torch.Size([2]), torch.Size([5]))
+    """
+
+    theta: Tensor
+    n_features: int
+    hidden: int
+    attention: int
+
+    @classmethod
+    def initial(cls, n_features: int, hidden: int, attention: int, generator: Generator) -> GatedAttention:
+        """Weights drawn from U(-1, 1) / sqrt(number of inputs)."""
+        torch = require_torch()
+        shapes = _shapes(n_features, hidden, attention)
+        parts = [
+            (2 * torch.rand(prod(shape), generator=generator) - 1) / sqrt(inputs) for shape, inputs in shapes.values()
+        ]
+        return cls(torch.cat(parts), n_features, hidden, attention)
+
+    def forward(
+        self, X: Tensor, bag: Tensor, n_bags: int, dropout: float = 0.0, generator: Generator | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Logits of the bags and attention of the instances.
+
+        Parameters
+        ----------
+        X : (N, D) standardised features.
+        bag : (N,) index of each instance's bag.
+        dropout : share of z set to 0, the same for all instances of a bag, the rest raised to make up for it; 0 to
+            predict.
+        generator : draws what is dropped.
+
+        Returns
+        -------
+        logits : (B,).
+        weights : (N,) alpha.
+        """
+        torch = require_torch()
+        W, w, V, v, U, u, a, c, d = self._parts()
+        z = torch.relu(torch.addmm(w, X, W))  # (N, hidden)
+        if dropout > 0:
+            kept = torch.rand(n_bags, self.hidden, generator=generator) >= dropout
+            z = z * (kept / (1 - dropout)).index_select(0, bag)
+        gate = torch.tanh(torch.addmm(v, z, V)) * torch.sigmoid(torch.addmm(u, z, U))  # (N, attention)
+        weights = segment_softmax(gate @ a, bag, n_bags)
+        pooled = z.new_zeros(n_bags, self.hidden).index_add(0, bag, weights[:, None] * z)
+        return pooled @ c + d, weights
+
+    def _parts(self) -> list[Tensor]:
+        shapes = [shape for shape, _ in _shapes(self.n_features, self.hidden, self.attention).values()]
+        parts = require_torch().split(self.theta, [prod(shape) for shape in shapes])
+        return [part.view(shape) for part, shape in zip(parts, shapes, strict=True)]
+
+
+def _shapes(n_features: int, hidden: int, attention: int) -> dict[str, tuple[tuple[int, ...], int]]:
+    """Shape of each weight, in the order of the vector, and how many inputs feed it."""
+    return {
+        "W": ((n_features, hidden), n_features),
+        "w": ((hidden,), n_features),
+        "V": ((hidden, attention), hidden),
+        "v": ((attention,), hidden),
+        "U": ((hidden, attention), hidden),
+        "u": ((attention,), hidden),
+        "a": ((attention,), attention),
+        "c": ((hidden,), hidden),
+        "d": ((1,), hidden),
+    }

@@ -1,0 +1,172 @@
+"""``psimil reproduce``: the paper's experiments, resumable, with every table and figure."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from psimil.cli.exits import NOTE
+from psimil.cli.options import Debug, Json, Overwrite, Quiet, choice
+from psimil.cli.shell import Shell
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from psimil.experiments.job import Job
+
+NAMES = ("musk1", "musk2", "mnist_pca", "mnist_raw", "ich", "all")
+SHOWN = ("bag_accuracy", "bag_f1", "bag_auc", "bag_ece", "instance_f1", "instance_auc")
+LETTERS = {"n_features": "D = ", "n_inducing": "M = ", "alpha": "alpha = ", "beta": "beta = "}
+LISTED = "musk1, musk2, mnist-pca, mnist-raw, ich, or all."
+
+
+def reproduce(
+    experiment: Annotated[str, typer.Argument(parser=choice(*NAMES), metavar="EXPERIMENT", help=LISTED)],
+    data: Annotated[
+        Path | None,
+        typer.Option("--data", metavar="DIR", help="Folder of the MNIST and ICH files; MUSK is embedded."),
+    ] = None,
+    protocol: Annotated[
+        str,
+        typer.Option(
+            parser=choice("nested", "paper", "published", "all"),
+            metavar="PROTOCOL",
+            help="nested (test bags touched once), paper (the text), published (what the authors' code does), or all.",
+        ),
+    ] = "nested",
+    out: Annotated[
+        Path, typer.Option("--out", metavar="DIR", help="Parent of the run directories, one per experiment.")
+    ] = Path("runs"),
+    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Processes.")] = os.cpu_count() or 1,
+    models: Annotated[
+        str, typer.Option("--models", metavar="A,B", help="Only these models of the registry, by name.")
+    ] = "",
+    quick: Annotated[bool, typer.Option("--quick", help="A small version: minutes instead of hours.")] = False,
+    cluster: Annotated[
+        str | None, typer.Option("--cluster", metavar="ADDRESS", help="Run on this Dask scheduler (tcp://host:8786).")
+    ] = None,
+    download: Annotated[
+        bool, typer.Option("--download/--no-download", help="Fetch files that are missing in --data.")
+    ] = True,
+    overwrite: Overwrite = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Run an experiment of the paper; an interrupted run goes on where it stopped."""
+    shell = Shell(as_json, quiet)
+    with shell.listening():
+        from psimil.experiments.job import EXPERIMENTS, PROTOCOLS
+
+        chosen = EXPERIMENTS if experiment == "all" else (experiment.replace("_", "-"),)
+        protocols = PROTOCOLS if protocol == "all" else (protocol,)
+        _find_files(chosen, protocols, data, download)
+        results = {}
+        for name in chosen:
+            folder = out / (f"{name}-quick" if quick else name)
+            settings = {"quick": quick, "models": tuple(m for m in models.split(",") if m)}
+            results[name] = _run(
+                shell, name, protocols, data, folder, settings, jobs=jobs, cluster=cluster, overwrite=overwrite
+            )
+        shell.say(NOTE)
+        shell.result(results=results)
+
+
+def _run(
+    shell: Shell,
+    name: str,
+    protocols: tuple[str, ...],
+    data: Path | None,
+    folder: Path,
+    settings: dict[str, Any],
+    *,
+    jobs: int,
+    cluster: str | None,
+    overwrite: bool,
+) -> dict[str, Any]:
+    from psimil.experiments.plans import plan
+    from psimil.experiments.report import write_report
+    from psimil.experiments.runner import run_jobs, runnable
+    from psimil.experiments.workspace import open_workspace
+
+    planned, left_out = runnable([job for p in protocols for job in plan(name, p, **settings)])
+    for label in left_out:
+        shell.say(f"{label} is left out: it needs torch (pip install 'psimil[torch]').")
+    directory = None if data is None else str(data.resolve())
+    workspace = open_workspace(folder, name, quick=settings["quick"], overwrite=overwrite)
+    done = sum(workspace.records.has(job) for job in planned)
+    if done:
+        shell.say(f"{name}: {done} of {len(planned)} fits were finished before and are kept.")
+    _write_splits(workspace, planned, directory)
+    with shell.progress(len(planned), name, done=done) as step:
+        count = run_jobs(planned, directory, workspace.records, n_jobs=jobs, cluster=cluster, follow=step)
+    scores = write_report(workspace, planned, directory)
+    facts = {"out": str(folder), "fits": len(planned), "run_now": count, "scores": scores.to_dict("records")}
+    from psimil.cli.shell import finite
+
+    workspace.write_json("metrics.json", finite({"scores": facts["scores"]}))
+    for title, heads, rows in _tables(scores):
+        shell.table(f"{name}, {title}: mean ± standard deviation", heads, rows)
+    shell.say(f"Tables, figures and one row per fit are in {folder}.")
+    return facts
+
+
+def _write_splits(workspace: Any, planned: list[Job], directory: str | None) -> None:
+    import pandas as pd
+
+    from psimil.experiments.cohorts import load_cohort
+    from psimil.experiments.workspace import split_rows
+    from psimil.tables import write_table
+
+    job = planned[0]
+    if job.experiment == "ich" and job.protocol != "nested":
+        return  # the user's own files are the split
+    cohort = load_cohort("rsna" if job.experiment == "ich" else job.experiment, directory, 0, job.quick)
+    write_table(pd.DataFrame(split_rows(planned, {job.experiment: cohort.y})), workspace.path / "splits.csv")
+
+
+def _tables(scores: pd.DataFrame) -> Iterator[tuple[str, list[str], list[list[str]]]]:
+    """One table per protocol, task and kind of measured bags."""
+    from psimil.experiments.render import heading
+
+    shown = [name for name in SHOWN if f"{name}_mean" in scores]
+    for (protocol, task, measured_on), part in scores.groupby(["protocol", "task", "measured_on"], sort=False):
+        rows = []
+        for record in part.to_dict("records"):
+            words = [record["preset"], *(f"{c}{_word(record[k])}" for k, c in LETTERS.items() if _word(record.get(k)))]
+            name = ", ".join(word for word in words if word and word != "default")
+            cells = (_cell(record[f"{n}_mean"], record[f"{n}_sd"]) for n in shown)
+            rows.append([f"{record['model']} ({name})" if name else record["model"], *cells])
+        yield f"{task}, protocol {protocol}, measured on {measured_on}", ["model", *map(heading, shown)], rows
+
+
+def _word(value: float | None) -> str:
+    return "" if value is None or math.isnan(value) else f"{value:g}"
+
+
+def _cell(mean: float, sd: float) -> str:
+    if math.isnan(mean):
+        return "–"
+    return f"{mean:.3f}" if math.isnan(sd) else f"{mean:.3f} ± {sd:.3f}"
+
+
+def _find_files(experiments: tuple[str, ...], protocols: tuple[str, ...], data: Path | None, download: bool) -> None:
+    """Every published file is there and is the right one; missing ones are downloaded if that is allowed."""
+    from psimil.datasets.catalogue import PUBLISHED
+    from psimil.datasets.files import fetch, locate, verify
+
+    if data is None:
+        return  # the loaders say what they miss
+    folders = {name.split("-")[0] for name in experiments}
+    if protocols != ("nested",):
+        folders -= {"ich"}  # the paper's protocol reads the user's own files
+    for name in (name for name, known in PUBLISHED.items() if known.folder in folders):
+        if download:
+            fetch(data, name)
+        else:
+            verify(locate(data, name), name)

@@ -1,0 +1,185 @@
+"""The directory layout of torchmil: one .npy file per bag in features, labels and, if known, inst_labels."""
+
+import csv
+import os
+import secrets
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from psimil.datasets.filenames import checked_names
+from psimil.datasets.labelled import LabelledBags, labelled
+from psimil.foundations.errors import InputError, MissingFile, OutputError
+from psimil.model.bags import Bags, as_real
+
+FEATURES, LABELS, INSTANCE_LABELS, COORDS, SPLITS = "features", "labels", "inst_labels", "coords", "splits.csv"
+
+
+def read_torchmil(directory: str | Path, split: str | None = None) -> LabelledBags:
+    """Bags from the folder of a torchmil ``ProcessedMILDataset``.
+
+    Parameters
+    ----------
+    directory : folder with ``features/<bag>.npy`` (n, D), ``labels/<bag>.npy`` (one number, 0 or 1) and, if the
+        instances have labels, ``inst_labels/<bag>.npy`` (n,).
+    split : only the bags that ``splits.csv`` (columns bag_name and split) puts here; None reads all.
+
+    Returns
+    -------
+    data : bags sorted by name, y (B,), y_instances (N,), -1 without ``inst_labels``.
+
+    Raises
+    ------
+    MissingFile
+        When the folder or one of a bag's files is not there.
+    InputError
+        When a file is damaged, holds Python objects, or breaks a rule.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     folder = Path(directory) / "data"
+    ...     write_torchmil(folder, Bags.from_list([[[1.0], [2.0]], [[3.0]]], ids=["a", "b"]), [1, 0])
+    ...     bags, y, y_instances = read_torchmil(folder)
+    >>> bags.ids.tolist(), bags["a"].tolist(), y.tolist(), y_instances.tolist()
+    (['a', 'b'], [[1.0], [2.0]], [1, 0], [-1, -1, -1])
+    """
+    root = Path(directory)
+    if not (root / FEATURES).is_dir():
+        raise MissingFile(f"{root} has no folder {FEATURES}. Name the folder that holds {FEATURES} and {LABELS}.")
+    names = sorted(path.stem for path in (root / FEATURES).glob("*.npy")) if split is None else _members(root, split)
+    if not names:
+        raise InputError(f"{root / FEATURES} has no .npy files: 0 bags.")
+    bags = Bags.from_list([_array(root, FEATURES, name) for name in names], ids=names)
+    y = [_label(root, name) for name in names]
+    if not (root / INSTANCE_LABELS).is_dir():
+        return labelled(bags, y)
+    parts = [_array(root, INSTANCE_LABELS, name).ravel() for name in names]
+    for name, part, size in zip(names, parts, bags.sizes, strict=True):
+        if len(part) != size:
+            raise InputError(f"{INSTANCE_LABELS}/{name}.npy has {len(part)} labels for {size} instances.")
+    return labelled(bags, y, np.concatenate(parts))
+
+
+def write_torchmil(
+    directory: str | Path,
+    bags: Bags,
+    y: ArrayLike,
+    y_instances: ArrayLike | None = None,
+    *,
+    coords: ArrayLike | None = None,
+    split: Sequence[str] | None = None,
+) -> None:
+    """Write bags as torchmil reads them; the folder appears when all of it is written.
+
+    Parameters
+    ----------
+    directory : new or empty folder.
+    bags : B bags, N instances; the ids become file names.
+    y : (B,) 0 or 1.
+    y_instances : (N,) 0, 1, or -1 for unknown; None leaves ``inst_labels`` out.
+    coords : (N, k) coordinates of the instances; None leaves ``coords`` out.
+    split : (B,) "train", "test" or the like, for ``splits.csv``; None leaves it out.
+
+    Raises
+    ------
+    InputError
+        When labels do not fit the bags, or an id cannot be a file name.
+    OutputError
+        When the folder is not empty or cannot be written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     folder = Path(directory) / "data"
+    ...     write_torchmil(folder, Bags.from_list([[[1.0], [2.0]]], ids=["a"]), [1], [0, 1])
+    ...     sorted(str(path.relative_to(folder)) for path in folder.rglob("*.npy"))
+    ['features/a.npy', 'inst_labels/a.npy', 'labels/a.npy']
+    """
+    names = checked_names(bags.names)
+    data = labelled(bags, y, y_instances)
+    columns = {FEATURES: list(bags), LABELS: [data.y[b : b + 1] for b in range(len(bags))]}
+    if y_instances is not None:
+        columns[INSTANCE_LABELS] = bags.split(data.y_instances)
+    if coords is not None:
+        places = as_real(coords, "coords")
+        if places.ndim != 2 or len(places) != len(bags.X):
+            raise InputError(f"coords have shape {places.shape}, expected ({len(bags.X)}, k).")
+        columns[COORDS] = bags.split(np.asarray(coords))
+    if split is not None and len(split) != len(bags):
+        raise InputError(f"{len(bags)} bags but {len(split)} entries of split.")
+    with _aside(Path(directory)) as aside:
+        for folder, arrays in columns.items():
+            (aside / folder).mkdir()
+            for name, array in zip(names, arrays, strict=True):
+                np.save(aside / folder / f"{name}.npy", array, allow_pickle=False)
+        if split is not None:
+            with (aside / SPLITS).open("w", newline="", encoding="utf-8") as stream:
+                csv.writer(stream, lineterminator="\n").writerows(
+                    [("bag_name", "split"), *zip(names, split, strict=True)]
+                )
+
+
+@contextmanager
+def _aside(directory: Path) -> Iterator[Path]:
+    """A folder beside the target that takes its name at the end, or goes when something fails."""
+    aside = directory.parent / f".{directory.name}-{secrets.token_hex(8)}.tmp"
+    try:
+        if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+            raise OutputError(f"cannot write {directory}: something is there already. Name a new folder.")
+        aside.mkdir(parents=True)
+        yield aside
+        os.replace(aside, directory)
+    except OutputError:
+        raise
+    except OSError as error:
+        raise OutputError(f"cannot write {directory}: {(error.strerror or str(error)).lower()}.") from error
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def _members(root: Path, split: str) -> list[str]:
+    """Names of the bags of one split, sorted."""
+    try:
+        with (root / SPLITS).open(newline="", encoding="utf-8") as stream:
+            rows = list(csv.DictReader(stream))
+    except FileNotFoundError:
+        raise MissingFile(f"{SPLITS} was not found in {root}. Leave split out to read all bags.") from None
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"{SPLITS} cannot be read: {error}.") from error
+    if not rows or not {"bag_name", "split"} <= set(rows[0]):
+        raise InputError(f"{SPLITS} must have rows with the columns bag_name and split.")
+    names = sorted({row["bag_name"] for row in rows if row["split"] == split})
+    if not names:
+        found = ", ".join(sorted({str(row["split"]) for row in rows}))
+        raise InputError(f'{SPLITS} puts no bag in "{split}". It has {found}.')
+    return checked_names(names)
+
+
+def _label(root: Path, name: str) -> Any:
+    label = _array(root, LABELS, name)
+    if label.size != 1:
+        raise InputError(f"{LABELS}/{name}.npy has shape {label.shape}, expected one number.")
+    return label.item()
+
+
+def _array(root: Path, folder: str, name: str) -> NDArray[Any]:
+    """The array of one file, of numbers."""
+    shown = f"{folder}/{name}.npy"
+    try:
+        with (root / shown).open("rb") as stream:
+            array: NDArray[Any] = np.lib.format.read_array(stream, allow_pickle=False)
+    except FileNotFoundError:
+        raise MissingFile(f"{shown} was not found in {root}. Every bag needs one.") from None
+    except Exception as error:  # numpy fails in many ways on a damaged or hostile file
+        raise InputError(f"{shown} cannot be read as an array of numbers: {' '.join(str(error).split())}.") from error
+    if array.dtype.kind not in "biuf":
+        raise InputError(f"{shown} must hold numbers, got {array.dtype}.")
+    return array
