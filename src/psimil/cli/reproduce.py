@@ -58,7 +58,10 @@ def reproduce(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Run an experiment of the paper; an interrupted run goes on where it stopped."""
+    """Run an experiment of the paper; an interrupted run goes on where it stopped.
+
+    Tables and figures cover everything that has finished in the run directory, under any protocol.
+    """
     shell = Shell(as_json, quiet)
     with shell.listening():
         from psimil.experiments.job import EXPERIMENTS, PROTOCOLS
@@ -89,6 +92,7 @@ def _run(
     cluster: str | None,
     overwrite: bool,
 ) -> dict[str, Any]:
+    from psimil.experiments.job import PROTOCOLS
     from psimil.experiments.plans import plan
     from psimil.experiments.report import write_report
     from psimil.experiments.runner import run_jobs, runnable
@@ -105,7 +109,8 @@ def _run(
     _write_splits(workspace, planned, directory)
     with shell.progress(len(planned), name, done=done) as step:
         count = run_jobs(planned, directory, workspace.records, n_jobs=jobs, cluster=cluster, follow=step)
-    scores = write_report(workspace, planned, directory)
+    finished = [job for p in PROTOCOLS for job in plan(name, p, quick=settings["quick"]) if workspace.records.has(job)]
+    scores = write_report(workspace, list(dict.fromkeys([*finished, *planned])), directory)
     facts = {"out": str(folder), "fits": len(planned), "run_now": count, "scores": scores.to_dict("records")}
     from psimil.cli.shell import finite
 
