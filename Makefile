@@ -10,10 +10,10 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest -n 2 --cov --cov-report=term
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-full lint format bench docs clean
+.PHONY: help demo test test-full lint format bench reproduction docs clean
 
 help:  ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -46,6 +46,9 @@ test-full: lint  ## Lint, then every test
 
 bench: $(DEV)  ## Run every benchmark; each ends with one JSON line
 	@set -e; for script in benchmarks/bench_*.py; do echo "== $$script"; $(BIN)/python "$$script"; done
+
+reproduction: $(DEV)  ## Write docs/reproduction.md from results/
+	$(BIN)/python scripts/write_reproduction.py results docs/reproduction.md
 
 docs: $(DEV)  ## Check the links and run the code blocks of README and docs/
 	$(ONE_THREAD) $(BIN)/python -m pytest tests/test_docs.py

@@ -51,7 +51,7 @@ MISTAKES = [
             "return np.full(len(X), self.variance, dtype=X.dtype)", "return np.ones(len(X), dtype=X.dtype)",
             "kernels"),
     Mistake("length scale not squared", "model/kernels/stationary.py",
-            "left = np.column_stack([x, -0.5 * np.vecdot(x, x),", "left = np.column_stack([x, -1.0 * np.vecdot(x, x),",
+            "left = np.column_stack([x, -0.5 * xx,", "left = np.column_stack([x, -1.0 * xx,",
             "kernels"),
     Mistake("chunks off by one bag", "inference/problem.py",
             "chunks.append(Chunk(first, last, int(offsets[first]), int(offsets[last])))",
@@ -101,6 +101,19 @@ MISTAKES = [
             "1.0 - false_positive_rate", "false_positive_rate", "thresholds"),
     Mistake("over-relaxed steps never taken back", "inference/fitting.py",
             "and record.gp is gp and not bound.total >= record.bound.total:", "and False:", "bound fitting"),
+    Mistake("published protocol measured on the test fold", "experiments/splits.py",
+            "train, _ = list(StratifiedKFold(FOLDS)", "_, train = list(StratifiedKFold(FOLDS)", "experiments_splits"),
+    Mistake("features learned on test bags", "experiments/splits.py",
+            "return Split(learn, stop, test, learn, HELD_OUT)", "return Split(learn, stop, test, test, HELD_OUT)",
+            "experiments_splits"),
+    Mistake("the paper's grid searched on test bags", "experiments/summary.py",
+            'else "select_accuracy"', 'else "bag_accuracy"', "experiments_summary"),
+    Mistake("paired test without its correction", "experiments/significance.py",
+            "np.sqrt(1 / n + (1 - train_fraction) / train_fraction)", "np.sqrt(1 / n)", "significance"),
+    Mistake("aggregate by the lower likelihood", "inference/calibration.py",
+            'return max(("noisy_or", "max"), key=score)', 'return min(("noisy_or", "max"), key=score)', "calibration"),
+    Mistake("finished fits run again", "experiments/runner.py",
+            "if not records.has(job)]", "]", "experiments_runner"),
 ]  # fmt: skip
 
 

@@ -146,7 +146,7 @@ def test_what_is_not_embedded_needs_a_folder(name):
 
 @pytest.mark.parametrize("protocol", ["paper", "published"])
 def test_the_papers_own_ich_files_need_a_folder(protocol):
-    with pytest.raises(MissingFile, match="not public.*--data"):
+    with pytest.raises(MissingFile, match=r"not public.*--data"):
         gather(Job("ich", protocol, "vgpmil", n_features=8), None, stopping=True)
 
 

@@ -71,7 +71,11 @@ def test_score_table_by_hand():
     first, second = table.to_dict("records")
     assert first["bag_auc_mean"] == pytest.approx(0.8) and first["bag_auc_sd"] == pytest.approx(0.1)
     assert first["instance_auc_mean"] == pytest.approx(0.65) and first["instance_auc_n"] == 2
-    assert second["bag_auc_sd"] == pytest.approx(0, abs=1e-15) and second["instance_auc_n"] == 0 and np.isnan(second["instance_auc_mean"])
+    assert (
+        second["bag_auc_sd"] == pytest.approx(0, abs=1e-15)
+        and second["instance_auc_n"] == 0
+        and np.isnan(second["instance_auc_mean"])
+    )
     assert "instance_f1_mean" not in table and "alpha" not in table  # nothing is known of them
     assert not any(name.startswith("seconds") for name in table)
 

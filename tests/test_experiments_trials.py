@@ -99,7 +99,7 @@ def test_the_model_learns_from_the_training_bags_and_no_others(monkeypatch):
     np.testing.assert_array_equal(seen["stop"][0].X, bags[split.stop].X)
 
 
-@pytest.mark.parametrize("name", ["svm", "default", "published"])
+@pytest.mark.parametrize("name", ["svm", "default"])
 def test_the_same_seed_gives_the_same_row(done, name):
     again = run_trial(JOBS[name], None)
     first, second = ({k: v for k, v in t.rows[0].items() if k != "seconds"} for t in (done[name], again))
@@ -109,8 +109,8 @@ def test_the_same_seed_gives_the_same_row(done, name):
 
 
 def test_the_seed_belongs_to_the_split_not_to_the_model():
-    assert Job("musk1", "nested", "svm", split=3, repeat=2).seed == Job("musk1", "nested", "vgpmil", 
-                                                                       split=3, repeat=2).seed == 2003  # fmt: skip
+    seeds = {Job("musk1", "nested", model, split=3, repeat=2).seed for model in ("svm", "vgpmil")}
+    assert seeds == {2003}
     built = entry("vgpmil").build(Job("musk1", "nested", "vgpmil", split=3, repeat=2, n_inducing=7))
     assert (built.random_state, built.n_inducing) == (2003, 7)
     gamma = entry("gvgpmil-paper").build(Job("musk1", "paper", "gvgpmil-paper", alpha=0.5, beta=4.0)).density
@@ -136,7 +136,7 @@ def test_the_registry():
 def test_stored_arrays_give_the_prediction_back_bit_by_bit(model, aggregate, tmp_path):
     bags, y, y_instances = make_bags(n_bags=30, seed=1)
     truth = LabelledBags(bags, y, y_instances)
-    fitted = model(n_inducing=8, aggregate=aggregate, random_state=0).fit(bags, y)
+    fitted = model(n_inducing=8, aggregate=aggregate, hyperparameters="none", random_state=0).fit(bags, y)
     prediction = fitted.predict_dist(bags)
     verdict = Verdict.of(fitted, truth)
     np.savez(tmp_path / "stored.npz", **verdict.arrays(truth))

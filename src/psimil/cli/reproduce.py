@@ -97,10 +97,13 @@ def _run(
     from psimil.experiments.report import write_report
     from psimil.experiments.runner import run_jobs, runnable
     from psimil.experiments.workspace import open_workspace
+    from psimil.foundations.errors import InputError
 
     planned, left_out = runnable([job for p in protocols for job in plan(name, p, **settings)])
     for label in left_out:
         shell.say(f"{label} is left out: it needs torch (pip install 'psimil[torch]').")
+    if not planned:
+        raise InputError(f"{name}: no fit is left to run. Install what is missing or name other models.")
     directory = None if data is None else str(data.resolve())
     workspace = open_workspace(folder, name, quick=settings["quick"], overwrite=overwrite)
     done = sum(workspace.records.has(job) for job in planned)
@@ -164,9 +167,12 @@ def _find_files(experiments: tuple[str, ...], protocols: tuple[str, ...], data: 
     """Every published file is there and is the right one; missing ones are downloaded if that is allowed."""
     from psimil.datasets.catalogue import PUBLISHED
     from psimil.datasets.files import fetch, locate, verify
+    from psimil.foundations.errors import MissingFile
 
     if data is None:
-        return  # the loaders say what they miss
+        if absent := [name for name in experiments if not name.startswith("musk")]:
+            raise MissingFile(f"{', '.join(absent)}: files are not embedded. Name their folder with --data.")
+        return
     folders = {name.split("-")[0] for name in experiments}
     if protocols != ("nested",):
         folders -= {"ich"}  # the paper's protocol reads the user's own files

@@ -55,7 +55,7 @@ def plan(experiment: str, protocol: str, *, quick: bool = False, models: Sequenc
             f"Experiments are {', '.join(EXPERIMENTS)}; protocols are {', '.join(PROTOCOLS)}."
         )
     kind = experiment.split("-", maxsplit=1)[0].rstrip("12")
-    names = tuple(models) or MODELS[kind, protocol]
+    names = tuple(dict.fromkeys(models)) or MODELS[kind, protocol]
     for name in names:
         entry(name)
     jobs = _nested(experiment, names, quick) if protocol == "nested" else _grid(experiment, protocol, names, quick)
@@ -70,6 +70,8 @@ def _nested(experiment: str, names: Sequence[str], quick: bool) -> list[Job]:
     for name, repeat in product(names, range(1 if quick else REPEATS.get(experiment, 1))):
         if (name in SLOW and quick) or (repeat and not _repeated(experiment, name)):
             continue
+        if name == "cnn" and experiment != "ich":
+            continue  # predictions are stored for ICH only
         size = small if entry(name).is_gaussian_process else None
         base = Job(experiment, "nested", name, repeat=repeat, n_inducing=size, quick=quick)
         if experiment != "ich":

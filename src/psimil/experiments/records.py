@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,8 +60,7 @@ class Records:
             if not self.has(job):
                 continue
             for number, row in enumerate(self._read(job)["rows"]):
-                with np.load(self._predictions(job, number), allow_pickle=False) as archive:
-                    yield row, dict(archive)
+                yield row, self._arrays(job, number)
 
     def _read(self, job: Job) -> dict[str, Any]:
         path = self._fit(job)
@@ -71,6 +71,16 @@ class Records:
         except (ValueError, KeyError, TypeError) as error:
             raise InputError(f"{path.name} is damaged ({error}). Delete it; the fit will be repeated.") from error
         return found
+
+    def _arrays(self, job: Job, number: int) -> dict[str, Array]:
+        path = self._predictions(job, number)
+        try:
+            with path.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
+                return dict(archive)
+        except (OSError, ValueError, EOFError, BadZipFile) as error:
+            raise InputError(
+                f"{path.name} is lost or damaged. Delete {self._fit(job).name}; the fit will be repeated."
+            ) from error
 
     def _fit(self, job: Job) -> Path:
         return self.path / "fits" / f"{job.key}.json"

@@ -16,6 +16,8 @@ from psimil.foundations.errors import InputError
 
 Follow = Callable[[str], None]
 
+PATIENCE = 10  # seconds within which a Dask scheduler must answer
+
 
 def run_jobs(
     jobs: Sequence[Job],
@@ -75,7 +77,7 @@ def _backend(n_jobs: int, cluster: str | None) -> Iterator[Parallel]:
     except ImportError as error:
         raise InputError("--cluster needs Dask: pip install 'psimil[distributed]'.") from error
     try:
-        client: Any = Client(cluster, timeout=10)  # type: ignore[no-untyped-call]
+        client: Any = Client(cluster, timeout=PATIENCE)  # type: ignore[no-untyped-call]
     except (OSError, TimeoutError, ValueError) as error:
         raise InputError(f"no Dask scheduler answers at {cluster}: {error}.") from error
     with client, parallel_config(backend="dask", n_jobs=-1):

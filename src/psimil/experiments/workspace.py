@@ -70,6 +70,8 @@ def open_workspace(path: Path, experiment: str, *, quick: bool, overwrite: bool 
         if earlier is None:
             raise OutputError(f"cannot write {path}: it holds files that are not of a psimil run. Name another.")
         if earlier == config and not overwrite:
+            if not (path / ENVIRONMENT).is_file():  # killed between its first two files
+                workspace.write_json(ENVIRONMENT, found)
             return workspace
         if not overwrite:
             changed = ", ".join(f"{k} was {earlier.get(k)!r}" for k in config if earlier.get(k) != config[k])

@@ -1,0 +1,39 @@
+"""Fixed kernels against the learned one: only a clear gain of left-out bags replaces it."""
+
+import numpy as np
+import pytest
+
+from psimil.inference import kernel_search
+from psimil.model.kernels import RBF
+from tiny import problem, quick
+
+
+def guarded(monkeypatch, gain, noise):
+    """The kernel that is kept when every rival beats the learned one by ``gain`` on average, with noise over bags."""
+    bags, y, _ = problem()
+    record = {}
+
+    def learned(found, given, aggregate):
+        record["learned"] = found.gp
+        return np.zeros(len(y))
+
+    draws = np.tile([noise, -noise], len(y) // 2) + gain
+    monkeypatch.setattr(kernel_search, "loo_scores", learned)
+    monkeypatch.setattr(kernel_search, "_scores", lambda gp, given, aggregate: draws)
+    model = quick(hyperparameters="collapsed", max_iter=60, tol=0.01, calibrate=False).fit(bags, y)
+    return model.kernel_, record["learned"].kernel
+
+
+@pytest.mark.parametrize(("gain", "noise", "replaced"), [(0.1, 0.1, True), (0.1, 1.0, False), (-0.1, 0.01, False)])
+def test_a_rival_must_win_by_two_standard_errors(monkeypatch, gain, noise, replaced):
+    kernel, learned = guarded(monkeypatch, gain, noise)  # standard error: noise / sqrt(24)
+    assert (kernel == RBF(1.0, float(np.sqrt(3)))) is replaced
+    assert (kernel == learned) is not replaced
+
+
+def test_the_best_rival_wins(monkeypatch):
+    bags, y, _ = problem()
+    monkeypatch.setattr(kernel_search, "loo_scores", lambda found, given, aggregate: np.zeros(len(y)))
+    monkeypatch.setattr(kernel_search, "_scores", lambda gp, given, aggregate: np.full(len(y), gp.kernel.variance))
+    model = quick(hyperparameters="collapsed", max_iter=60, tol=0.01, calibrate=False).fit(bags, y)
+    assert model.kernel_.variance == pytest.approx(10.0)
