@@ -30,8 +30,8 @@ SMALL = {"n_inducing": 10}
 JOBS = {
     "svm": Job("musk1", "nested", "svm", split=1),
     "default": Job("musk1", "nested", "vgpmil", split=1, **SMALL),
-    "stopped": Job("musk1", "nested", "vgpmil-published", split=1, **SMALL),
-    "paper": Job("musk1", "paper", "gvgpmil-paper", split=1, alpha=0.5, beta=2.5, **SMALL),
+    "stopped": Job("musk1", "nested", "vgpmil-collapsed", split=1, **SMALL),
+    "paper": Job("musk1", "paper", "gvgpmil-collapsed", split=1, alpha=0.5, beta=2.5, **SMALL),
     "published": Job("musk1", "published", "vgpmil-published", split=1, **SMALL),
 }
 
@@ -136,7 +136,7 @@ def test_the_registry():
 def test_stored_arrays_give_the_prediction_back_bit_by_bit(model, aggregate, tmp_path):
     bags, y, y_instances = make_bags(n_bags=30, seed=1)
     truth = LabelledBags(bags, y, y_instances)
-    fitted = model(n_inducing=8, aggregate=aggregate, hyperparameters="none", random_state=0).fit(bags, y)
+    fitted = model(n_inducing=8, aggregate=aggregate, hyperparameters=None, random_state=0).fit(bags, y)
     prediction = fitted.predict_dist(bags)
     verdict = Verdict.of(fitted, truth)
     np.savez(tmp_path / "stored.npz", **verdict.arrays(truth))
