@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from psimil.inference import kernel_search
+from psimil.inference import kernel_search, training
 from psimil.model.kernels import RBF
 from tiny import problem, quick
 
@@ -37,3 +37,16 @@ def test_the_best_rival_wins(monkeypatch):
     monkeypatch.setattr(kernel_search, "_scores", lambda gp, given, aggregate: np.full(len(y), gp.kernel.variance))
     model = quick(hyperparameters="collapsed", max_iter=60, tol=0.01, calibrate=False).fit(bags, y)
     assert model.kernel_.variance == pytest.approx(10.0)
+
+
+def test_many_inducing_points_take_the_kernel_that_few_have_learned(monkeypatch):
+    bags, y, _ = problem()
+    monkeypatch.setattr(training, "TEACHING", 4)
+    settings = {"hyperparameters": "collapsed", "max_iter": 60, "calibrate": False, "kernel": RBF(1.0), "tol": 0.01}
+    model = quick(n_inducing=8, **settings).fit(bags, y)
+    few = quick(n_inducing=4, **settings).fit(bags, y)
+    assert [row["stage"] for row in model.history_][-1] == "fit" and model.history_[0]["stage"] == "kernel"
+    assert model.inducing_points_.shape == (8, 3)
+    np.testing.assert_allclose(model.kernel_.log_parameters, few.kernel_.log_parameters, atol=0.5)
+    given = quick(n_inducing=8, inducing_points=bags.X[:8], **settings).fit(bags, y)
+    assert {row["stage"] for row in given.history_} == {"fit"}  # the user's points are all used

@@ -25,7 +25,7 @@ from psimil.inference.calibration import (
 from psimil.inference.cross_fit import SMALL, cross_fit
 from psimil.inference.fitting import Record, Schedule, first_posterior, iterate, random_labels, start_from_labels
 from psimil.inference.kernel_search import guard_kernel, search_kernel
-from psimil.inference.learning import CollapsedStep, KernelState, KernelStep, PaperStep
+from psimil.inference.learning import CollapsedStep, KernelState, KernelStep, PaperStep, with_kernel
 from psimil.inference.log_z import has_exact_log_z
 from psimil.inference.loo import LeaveOneOut, log_predictive, loo_score, out_of_bag
 from psimil.inference.monitors import Convergence, EarlyStopping
@@ -45,6 +45,7 @@ Array = NDArray[Any]
 Callback = Callable[[dict[str, Any]], Any]
 
 CACHE_BYTES = 2**31  # V stays in memory between passes up to this size
+TEACHING = 200  # inducing points on which a kernel is learned for more of them
 PUBLISHED_TOLERANCE = 1e-3  # rise of the score that the authors' code takes for a better one
 FEWEST = 3  # bags of a label below which nothing is held out
 PAPER_SCHEDULES = {"paper": Schedule(1, 1, 10**9), "published": Schedule(10, 1, 10**9)}
@@ -134,17 +135,32 @@ class _Fit:
         self.started = time.perf_counter()
 
     def learn(self, state: KernelState, pi: Array | None) -> Record:
-        """Kernel first where it is learned on the logistic model, then the density's own passes."""
-        options, step = self.options, self._kernel_step()
-        if options.learns_on_logistic:
-            logistic = replace(self.problem, density=HyperbolicSecant())
-            record = self.run(logistic, state, step, pi, stage="kernel")
-            state, step = KernelState(record.gp, first_posterior(record.gp)), None
+        """Kernel first where the logistic model or fewer inducing points teach it, then the model's own passes."""
+        options, step, few = self.options, self._kernel_step(), self._fewer_points(state.gp)
+        if options.learns_on_logistic or few is not None:
+            teacher = replace(self.problem, density=HyperbolicSecant()) if options.learns_on_logistic else self.problem
+            first = state if few is None else KernelState(few, first_posterior(few))
+            gp = with_kernel(state.gp, self.run(teacher, first, step, pi, stage="kernel").gp.kernel.log_parameters)
+            state, step = KernelState(gp, first_posterior(gp)), None
         record = self.run(self.problem, state, step, pi, stage="fit")
         gp = self._reconsider(record)
         if gp is not record.gp:
             record = self.run(self.problem, KernelState(gp, first_posterior(gp)), None, pi, stage="loo")
         return record
+
+    def _fewer_points(self, gp: SparseGP) -> SparseGP | None:
+        """Few inducing points, on which a kernel is learned as well and faster; None where that would not pay."""
+        options, labels = self.options, self.problem.labels
+        learned = options.hyperparameters in ("collapsed", "loo") and options.inducing_points is None
+        if not learned or len(gp.Z) <= TEACHING:
+            return None
+        positive = labels.spread(labels.T) == 1
+        return self._with_points(gp, self.problem.X, positive, TEACHING, np.random.default_rng(self.seed))
+
+    def _with_points(self, gp: SparseGP, X: Array, positive: Array, size: int, rng: np.random.Generator) -> SparseGP:
+        """The same kernel with inducing points chosen from the instances X (n, D)."""
+        Z = choose_inducing(X, positive, size, self.options.inducing, gp.kernel, rng)
+        return SparseGP.build(gp.kernel, Z, bias=gp.bias, residual=gp.residual)
 
     def _reconsider(self, record: Record) -> SparseGP:
         """The kernel that out-of-bag scores prefer to the one the bound has chosen."""
@@ -234,8 +250,7 @@ class _Fit:
         def rebuild(X: Array, positive: Array) -> SparseGP:
             if options.inducing_points is not None:
                 return record.gp
-            Z = choose_inducing(X, positive, len(record.gp.Z), options.inducing, record.gp.kernel, rng)
-            return SparseGP.build(record.gp.kernel, Z, bias=record.gp.bias, residual=record.gp.residual)
+            return self._with_points(record.gp, X, positive, len(record.gp.Z), rng)
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DataWarning)  # said once for the whole training set
