@@ -12,7 +12,7 @@ import typer
 
 from psimil.cli.exits import NOTE
 from psimil.cli.options import Debug, Json, Overwrite, Quiet, choice
-from psimil.cli.shell import Shell
+from psimil.cli.shell import Shell, finite
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -99,6 +99,7 @@ def _run(
     from psimil.experiments.workspace import open_workspace
     from psimil.foundations.errors import InputError
 
+    protocols = _possible(shell, name, protocols, data)
     planned, left_out = runnable([job for p in protocols for job in plan(name, p, **settings)])
     for label in left_out:
         shell.say(f"{label} is left out: it needs torch (pip install 'psimil[torch]').")
@@ -109,19 +110,26 @@ def _run(
     done = sum(workspace.records.has(job) for job in planned)
     if done:
         shell.say(f"{name}: {done} of {len(planned)} fits were finished before and are kept.")
-    _write_splits(workspace, planned, directory)
     with shell.progress(len(planned), name, done=done) as step:
         count = run_jobs(planned, directory, workspace.records, n_jobs=jobs, cluster=cluster, follow=step)
     finished = [job for p in PROTOCOLS for job in plan(name, p, quick=settings["quick"]) if workspace.records.has(job)]
-    scores = write_report(workspace, list(dict.fromkeys([*finished, *planned])), directory)
+    everything = list(dict.fromkeys([*finished, *planned]))
+    _write_splits(workspace, everything, directory)
+    scores = write_report(workspace, everything, directory)
     facts = {"out": str(folder), "fits": len(planned), "run_now": count, "scores": scores.to_dict("records")}
-    from psimil.cli.shell import finite
-
     workspace.write_json("metrics.json", finite({"scores": facts["scores"]}))
     for title, heads, rows in _tables(scores):
         shell.table(f"{name}, {title}: mean ± standard deviation", heads, rows)
     shell.say(f"Tables, figures and one row per fit are in {folder}.")
     return facts
+
+
+def _possible(shell: Shell, name: str, protocols: tuple[str, ...], data: Path | None) -> tuple[str, ...]:
+    """The protocols; of all three on ICH, only nested unless the user has the training files that the others need."""
+    if name != "ich" or len(protocols) == 1 or (data is not None and any(data.glob("RSNA_*/train"))):
+        return protocols
+    shell.say("ich: paper and published are left out, they need the RSNA training files (docs/reproduction.md).")
+    return ("nested",)
 
 
 def _write_splits(workspace: Any, planned: list[Job], directory: str | None) -> None:
