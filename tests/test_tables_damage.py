@@ -14,13 +14,6 @@ from psimil import archives
 from psimil.foundations.errors import DataWarning, InputError
 from psimil.tables import read_bags
 
-CSV = """bag,label,f1,f2,instance_label
-b,1,0.5,2,0
-a,0,0.1,3,
-b,1,0.7,1,1
-c,0,-4e-3,0,-1
-"""
-
 
 @pytest.fixture
 def write(tmp_path):

@@ -20,6 +20,7 @@ Array = NDArray[Any]
 PASSES = 15  # passes before a candidate is scored
 STEPS = (1.0, 0.5)  # log steps of the pattern: a factor of 2.7, then of 1.6
 REACH = 3.0  # log distance from the collapsed optimum that the search may go: a factor of twenty
+LEAST_GAIN = 0.05  # nats per bag that a fixed kernel must gain over the learned one
 MAX_PARAMETERS = 4  # beyond this, length scales move together
 
 
@@ -49,7 +50,7 @@ def guard_kernel(record: Record, problem: Problem, aggregate: str) -> SparseGP:
 
     The bound of few bags is a poor guide: it may rise while predictions fall (docs/derivations.md). The rivals have
     variance 1 or 10 and length scale sqrt(D) or six tenths of it. A rival must raise the mean log predictive by more
-    than two standard errors of the difference over bags: leave-one-bag-out flatters flexible kernels a little.
+    than two standard errors of the difference over bags, and by 0.05: leave-one-bag-out flatters flexible kernels.
     """
     best, learned = record.gp, loo_scores(record, problem, aggregate)
     gain, weights, D = 0.0, problem.weights, problem.X.shape[1]
@@ -59,7 +60,7 @@ def guard_kernel(record: Record, problem: Problem, aggregate: str) -> SparseGP:
         difference = _scores(candidate, problem, aggregate) - learned
         found = float(np.average(difference, weights=weights))
         error = np.sqrt(np.average((difference - found) ** 2, weights=weights) / len(difference))
-        if found > max(gain, 2.0 * float(error)):
+        if found > max(gain, LEAST_GAIN, 2.0 * float(error)):
             best, gain = candidate, found
     return best
 
