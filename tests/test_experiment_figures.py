@@ -248,3 +248,10 @@ def test_referral_starts_from_the_base_error():
         plot_referral({"SVM": referral_curve([0, 1], [0.1, 0.2], [0, 1], fractions=[0.5])}, ax=new_figure())
     with pytest.raises(InputError, match="no curve"):
         referral_table({})
+
+
+def test_one_fit_has_a_time_axis_without_warnings():
+    rows = pd.DataFrame({"model": "VGPMIL", "n_inducing": 50, "seconds": [2.0], "bag_auc": [0.9]})
+    ax = plot_time_auc(rows, ax=new_figure())
+    ax.get_figure().canvas.draw()
+    assert ax.get_xlim() == (1.0, 4.0)

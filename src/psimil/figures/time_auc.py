@@ -72,10 +72,10 @@ def plot_time_auc(rows: pd.DataFrame, metric: str = "bag_auc", *, ax: Axes | Non
     models, experiments = list(dict.fromkeys(table["model"])), list(dict.fromkeys(table["experiment"]))
     for (experiment, model), group in table.groupby(["experiment", "model"], sort=False):
         k, e = models.index(model), experiments.index(experiment)
-        points = group.sort_values("n_inducing")
+        points = group.sort_values("n_inducing").fillna({"seconds_sd": 0.0})
         ax.errorbar(
             points["seconds_mean"], points[f"{metric}_mean"],
-            xerr=[points["seconds_sd"].clip(upper=0.9 * points["seconds_mean"]).fillna(0.0), points["seconds_sd"]],
+            xerr=[points["seconds_sd"].clip(upper=0.9 * points["seconds_mean"]), points["seconds_sd"]],
             yerr=points[f"{metric}_sd"], label=f"{model}, {experiment}" if len(experiments) > 1 else model,
             color=COLOURS[k % len(COLOURS)], marker=MARKERS[(e if len(experiments) > 1 else k) % len(MARKERS)],
             linestyle=("-", "--", ":", "-.")[k % 4], linewidth=1, markersize=7, elinewidth=1, capsize=2,
@@ -89,6 +89,8 @@ def plot_time_auc(rows: pd.DataFrame, metric: str = "bag_auc", *, ax: Axes | Non
                 bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.7, "pad": 0.5},
             )  # fmt: skip
     ax.margins(0.1, 0.12)
+    if table["seconds_mean"].nunique() == 1 and not table["seconds_sd"].any():  # one point: no range to scale to
+        ax.set_xlim(0.5 * table["seconds_mean"].iloc[0], 2.0 * table["seconds_mean"].iloc[0])
     ax.set(xlabel="training time in seconds", ylabel=heading(metric))
     ax.set_title(f"Training time and {heading(metric)}", parse_math=False)
     ax.legend(frameon=False)

@@ -55,7 +55,7 @@ def guard_kernel(record: Record, problem: Problem, aggregate: str) -> SparseGP:
     best, learned = record.gp, loo_scores(record, problem, aggregate)
     gain, weights, D = 0.0, problem.weights, problem.X.shape[1]
     for variance, scale in product((1.0, 10.0), (1.0, 0.6)):
-        kernel = RBF(variance, scale * np.sqrt(D))
+        kernel = RBF(variance, float(scale * np.sqrt(D)))
         candidate = SparseGP.build(kernel, record.gp.Z, bias=record.gp.bias, residual=record.gp.residual)
         difference = _scores(candidate, problem, aggregate) - learned
         found = float(np.average(difference, weights=weights))
