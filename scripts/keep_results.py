@@ -29,9 +29,8 @@ def keep(run: Path, results: Path) -> None:
     for name in FILES:
         shutil.copyfile(run / name, target / name)
     for pattern in FIGURES:
-        for path in sorted((run / "figures").glob(pattern)):
-            if path.suffix in (".png", ".csv"):
-                shutil.copyfile(path, target / "figures" / path.name)
+        for path in sorted((run / "figures").glob(f"{pattern}.png")):
+            shutil.copyfile(path, target / "figures" / path.name)
 
 
 def count_datasets(data: Path) -> pd.DataFrame:

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from sklearn.metrics import log_loss, roc_auc_score
 
-from psimil import GVGPMIL, VGPMIL
+from psimil import GVGPMIL, RBF, VGPMIL
 from psimil.datasets import LabelledBags, load_musk1, make_bags
 from psimil.experiments import trial as trials
 from psimil.experiments.job import Job
 from psimil.experiments.material import TO_CQ500, TO_RSNA, split_of
-from psimil.experiments.models import REGISTRY, entry
+from psimil.experiments.models import CANDIDATES, REGISTRY, entry
 from psimil.experiments.trial import run_trial
 from psimil.experiments.verdict import Verdict, restored
 from psimil.foundations.errors import InputError
@@ -24,7 +24,7 @@ FACTS = {
     "experiment", "protocol", "model", "preset", "split", "repeat", "cnn", "n_features", "n_inducing", "alpha", "beta",
     "n_train", "seconds", "task", "measured_on", "n_test", "threshold",
 }  # fmt: skip
-OURS = {"aggregate", "kernel", "passes", "select_accuracy"}
+OURS = {"standardize", "aggregate", "kernel", "passes", "select_accuracy"}
 SCORES = {f"{level}_{name}" for level in ("bag", "instance") for name in NAMES}
 SMALL = {"n_inducing": 10}
 JOBS = {
@@ -191,3 +191,14 @@ def test_cross_validated_scans_are_measured_once():
         slices += len(done.predictions[0]["y_instances"])
         assert done.rows[0]["n_train"] + done.rows[0]["n_test"] == 150
     assert len(np.concatenate(y)) == 150 and np.concatenate(y).sum() == 72 and slices == 5254
+
+
+def test_the_nested_protocol_chooses_among_candidates_by_left_out_bags(monkeypatch):
+    job = Job("musk1", "nested", "vgpmil", **SMALL)
+    choices = [
+        {"kernel": RBF(1e-6, 0.01), "hyperparameters": None},
+        {"kernel": RBF(10.0, 8.0), "hyperparameters": None},
+    ]
+    for listed in (choices, choices[::-1]):
+        monkeypatch.setitem(CANDIDATES, "musk1", listed)
+        assert run_trial(job, None).rows[0]["kernel"] == str(RBF(10.0, 8.0))

@@ -114,7 +114,7 @@ def _referral(parts: list[dict[str, Any]]) -> pd.DataFrame:
     called = np.concatenate([sigmoid(a["log_odds"]) >= float(a["threshold"]) for a in parts])
     std = np.concatenate([a["std"] for a in parts])
     uncertainty = np.where(np.isnan(std), np.sqrt(prob * (1 - prob)), std)
-    return referral_curve(y, called.astype(float), uncertainty)
+    return referral_curve(y, called.astype(float), uncertainty, fractions=np.linspace(0.01, 1.0, 100))
 
 
 def _line(model: str, preset: str) -> str:

@@ -16,7 +16,7 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_pre
 from psimil.datasets import LabelledBags
 from psimil.experiments.job import Job
 from psimil.experiments.material import Material, gather
-from psimil.experiments.models import Entry, entry
+from psimil.experiments.models import CANDIDATES, Entry, entry
 from psimil.experiments.verdict import Verdict
 from psimil.foundations.errors import DataWarning
 from psimil.inference.thresholds import bag_threshold
@@ -91,7 +91,9 @@ def _fit(job: Job, found: Entry, material: Material) -> tuple[Any, float]:
     if not found.is_gaussian_process:
         return _fit_baseline(model, found, train, job.seed)
     if material.stop is None:
-        return model.fit(train.bags, train.y), 0.5
+        candidates = [clone(model).set_params(**chosen) for chosen in CANDIDATES.get(job.experiment, [{}])]
+        fitted = [candidate.fit(train.bags, train.y) for candidate in candidates]
+        return max(fitted, key=lambda candidate: candidate.loo_.mean_log_predictive), 0.5
     model.set_params(early_stopping=STOPPING[job.protocol], max_iter=MAX_ITER[job.protocol])
     if found.preset != "published":  # which brings its own, warm-up included
         model.set_params(patience=PATIENCE)
@@ -129,6 +131,7 @@ def _facts(job: Job, found: Entry, model: Any, material: Material) -> dict[str, 
     if found.is_gaussian_process:
         facts |= {
             "n_inducing": model.n_inducing,
+            "standardize": model.standardize,
             "aggregate": model.model_.aggregate,
             "kernel": str(model.kernel_),
             "passes": model.n_iter_,
