@@ -1,14 +1,13 @@
 """The command line: what it writes and what it says."""
 
 import json
-import time
 import tomllib
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from commands import QUICK, call, fails, frame_of, process, trained
+from commands import QUICK, call, fails, frame_of, processor_seconds, trained
 from psimil import PsiVGPMIL
 from psimil.datasets import make_bags
 from psimil.tables import read_bags
@@ -35,12 +34,7 @@ def test_version_and_help():
 
 
 def test_help_is_quick(tmp_path):
-    seconds = []
-    for _ in range(3):
-        started = time.perf_counter()
-        assert process("--help", cwd=tmp_path).returncode == 0
-        seconds.append(time.perf_counter() - started)
-    assert min(seconds) < 0.5
+    assert processor_seconds("--help", cwd=tmp_path) < 0.5
 
 
 def test_fit_writes_a_run(files):
@@ -99,7 +93,7 @@ def test_evaluate_says_what_was_measured_where(files):
 
 def test_info(files):
     done = call("info", files / "run")
-    assert done.exit_code == 0 and "kernel.right.lengthscale" in done.stdout and "not a medical device" in done.stdout
+    assert done.exit_code == 0 and "lengthscale" in done.stdout and "not a medical device" in done.stdout
     facts = json.loads(call("info", files / "run", "--json").stdout)
     assert facts["features"] == 3 and facts["inducing_points"] == 8
     assert facts["training"] == {"bags": 30, "positive": 15, "instances": len(pd.read_csv(files / "train.csv"))}

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from commands import ROOT, call, fails, process
+from commands import ROOT, call, fails, process, processor_seconds
 
 COMMAND = ["reproduce", "musk1", "--quick", "--models", "svm,vgpmil", "--out", "runs", "--json"]
 COMPARED = ["tables/scores.csv", "tables/scores.md", "tables/scores.tex", "tables/tests.csv", "splits.csv",
@@ -214,10 +214,5 @@ def test_foreign_files_are_left_alone(tmp_path):
 
 
 def test_help_is_quick(tmp_path):
-    seconds = []
-    for _ in range(3):
-        started = time.perf_counter()
-        done = process("reproduce", "--help", cwd=tmp_path)
-        seconds.append(time.perf_counter() - started)
-        assert done.returncode == 0 and "--protocol" in done.stdout
-    assert min(seconds) < 0.5
+    assert "--protocol" in process("reproduce", "--help", cwd=tmp_path).stdout
+    assert processor_seconds("reproduce", "--help", cwd=tmp_path) < 0.5
