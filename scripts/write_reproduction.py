@@ -15,7 +15,9 @@ from sklearn.model_selection import StratifiedKFold
 
 from psimil.datasets import load_musk1, load_musk2
 from psimil.experiments.arithmetic import possible_counts
+from psimil.experiments.job import PROTOCOLS
 from psimil.experiments.paper_numbers import paper_table
+from psimil.experiments.plans import plan
 from psimil.experiments.splits import FOLDS
 from psimil.experiments.summary import paired_tests, score_table, time_table, verdict_in_words
 
@@ -58,12 +60,14 @@ def sources(results: Path) -> str:
     for path in sorted(results.glob("*/config.json")):
         config = json.loads(path.read_text())
         environment = json.loads((path.parent / "environment.json").read_text())
-        fits = len(pd.read_csv(path.parent / "fits.csv"))
+        fits = pd.read_csv(path.parent / "fits.csv").groupby("protocol").size()
+        planned = {p: len(plan(config["experiment"], p)) for p in PROTOCOLS}
+        finished = ", ".join(f"{p} {fits.get(p, 0)} of {count}" for p, count in planned.items())
         libraries = environment["packages"]
-        rows.append([f"`{config['experiment']}`", str(fits), f"`{(config['commit'] or '')[:10]}`",
+        rows.append([f"`{config['experiment']}`", finished, f"`{(config['commit'] or '')[:10]}`",
                      f"numpy {libraries['numpy']}, scikit-learn {libraries['scikit-learn']}",
                      str(environment["processors"])])  # fmt: skip
-    return table(["experiment", "measurements", "commit", "libraries", "processors"], rows)
+    return table(["experiment", "fits finished of those planned", "commit", "libraries", "processors"], rows)
 
 
 def datasets(results: Path) -> str:
