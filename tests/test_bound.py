@@ -71,6 +71,7 @@ def test_bound_never_falls_with_over_relaxed_steps(block):
         assert (L[:-1] - L[1:]).max() <= 1e-9 * np.abs(L).max(), (i, COMBINATIONS[i % 24])
 
 
+@pytest.mark.slow
 def test_bound_falls_by_rounding_only_in_single_precision():
     for i in range(0, 480, 5):
         L = bounds(*random_problem(i, np.float32))

@@ -67,6 +67,7 @@ def test_its_table_can_be_read_back(demo):
     assert musk_frame(bags, y).shape == (476, 168)
 
 
+@pytest.mark.slow
 def test_it_replaces_its_own_output_only(demo, tmp_path):
     (tmp_path / "thesis.txt").write_text("mine")
     done = CliRunner().invoke(app, ["demo", "--out", str(tmp_path)])

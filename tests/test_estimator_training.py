@@ -82,7 +82,7 @@ def test_warm_start_refuses_other_features():
         model.fit(Bags(bags.X[:, :2], bags.offsets), y)
 
 
-@pytest.mark.parametrize("chunk_size", [1, 7, 10_000])
+@pytest.mark.parametrize("chunk_size", [pytest.param(1, marks=pytest.mark.slow), 7, 10_000])
 @pytest.mark.parametrize("hyperparameters", [None, "collapsed"])
 def test_streaming_equals_caching(chunk_size, hyperparameters):
     bags, y, _ = problem()

@@ -15,7 +15,13 @@ def test_all_four_are_there():
     assert [path.stem for path in EXAMPLES] == ["grid_search", "known_instances", "own_density", "quickstart"]
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+LONG = ("grid_search", "known_instances")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, id=path.stem, marks=[pytest.mark.slow] if path.stem in LONG else []) for path in EXAMPLES],
+)
 def test_example_runs(path, tmp_path):
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OPENBLAS_NUM_THREADS": "1"}
     done = subprocess.run(

@@ -99,8 +99,8 @@ def test_check_is_fitted_knows():
 GRID = {"n_inducing": [4, 8], "H": [100.0, np.inf]}
 
 
-@pytest.mark.parametrize("n_jobs", [1, 2])
-@pytest.mark.parametrize("form", ["list", "bags", "object array"])
+@pytest.mark.parametrize("n_jobs", [pytest.param(1, marks=pytest.mark.slow), 2])
+@pytest.mark.parametrize("form", ["list", pytest.param("bags", marks=pytest.mark.slow), "object array"])
 def test_grid_search(n_jobs, form):
     bags, y, _ = problem()
     held = {"list": as_list, "bags": lambda b: b, "object array": object_array}[form](bags)
@@ -129,6 +129,7 @@ def object_array(bags):
     return array
 
 
+@pytest.mark.slow
 def test_grid_search_over_densities_and_kernels():
     bags, y, _ = problem()
     grid = {"density": [HyperbolicSecant(), GammaMixture(1.0, 0.5)], "kernel": [RBF(0.5), RBF(1.0, 1.0)]}
