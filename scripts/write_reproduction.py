@@ -1,4 +1,4 @@
-"""Write docs/reproduction.md from committed result files; no number in it is typed by hand.
+"""Write docs/reproduction.md from committed result files; no score in it is typed by hand.
 
 Run from the root of a checkout: ``python scripts/write_reproduction.py results docs/reproduction.md``.
 """

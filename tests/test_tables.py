@@ -21,26 +21,6 @@ c,0,-4e-3,0,-1
 """
 
 
-@pytest.fixture
-def write(tmp_path):
-    def write(content, name="bags.csv"):
-        path = tmp_path / name
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return path
-
-    return write
-
-
-@pytest.fixture
-def savez(tmp_path):
-    def savez(**arrays):
-        path = tmp_path / "bags.npz"
-        np.savez(path, **arrays)
-        return path
-
-    return savez
-
-
 def check_csv_table(table):
     assert isinstance(table, BagTable)
     assert table.bags.ids.tolist() == ["a", "b", "c"]

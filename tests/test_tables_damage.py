@@ -15,26 +15,6 @@ from psimil.foundations.errors import DataWarning, InputError
 from psimil.tables import read_bags
 
 
-@pytest.fixture
-def write(tmp_path):
-    def write(content, name="bags.csv"):
-        path = tmp_path / name
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return path
-
-    return write
-
-
-@pytest.fixture
-def savez(tmp_path):
-    def savez(**arrays):
-        path = tmp_path / "bags.npz"
-        np.savez(path, **arrays)
-        return path
-
-    return savez
-
-
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [

@@ -67,7 +67,7 @@ class RunDirectory:
         write_table(frame, self.file(name))
 
     def figure(self, name: str) -> Path:
-        """Where to write the picture ``name``; its CSV goes beside it."""
+        """Where to write the picture ``name``; its PDF and CSV go beside it."""
         (self.aside / "figures").mkdir(exist_ok=True)
         return self.file(f"figures/{name}.png")
 

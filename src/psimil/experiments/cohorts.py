@@ -39,7 +39,7 @@ class Cohort:
     y : (B,) bag labels.
     y_instances : (N,) instance labels, -1 where unknown.
     features : training bags (indices) -> all bags, with features learned on those bags only.
-    cnn_log_odds : (B,) what the stored predictions of a CNN say, or None.
+    cnn_prob : (B,) the stored bag probabilities of a CNN, or None.
     cnn_instances : (N,) the CNN's stored slice predictions, or None.
     """
 

@@ -62,23 +62,19 @@ def run_trial(job: Job, directory: str | None) -> Trial:
         model, threshold = _fit(job, found, material)
         seconds = time.perf_counter() - started
         verdicts = [
-            measured.stored if found.build is None else Verdict.of(model, measured.bags, threshold)
+            (measured, measured.stored if found.build is None else Verdict.of(model, measured.bags, threshold))
             for measured in material.measured
         ]
         facts = _facts(job, found, model, material) | {"seconds": seconds}
+    known = [(measured, verdict) for measured, verdict in verdicts if verdict is not None]
     rows = [
         facts
-        | {"task": job.task if measured.name is None else measured.name, "measured_on": measured.measured_on}
+        | {"task": measured.name or job.task, "measured_on": measured.measured_on}
         | {"n_test": len(measured.bags.y), "threshold": verdict.threshold}
         | verdict.scores(measured.bags)
-        for measured, verdict in zip(material.measured, verdicts, strict=True)
-        if verdict is not None
+        for measured, verdict in known
     ]
-    predictions = [
-        verdict.arrays(measured.bags)
-        for measured, verdict in zip(material.measured, verdicts, strict=True)
-        if verdict is not None
-    ]
+    predictions = [verdict.arrays(measured.bags) for measured, verdict in known]
     history = [dict(row) for row in model.history_] if found.is_gaussian_process else []
     return Trial(rows, predictions, history)
 
