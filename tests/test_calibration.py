@@ -12,6 +12,7 @@ from psimil.inference.calibration import (
     PRIOR,
     Calibration,
     LatentBags,
+    bag_log_likelihoods,
     best_aggregate,
     calibration_helps,
     fit_calibration,
@@ -180,6 +181,27 @@ def test_near_copies_of_one_instance_are_one_piece_of_evidence():
     copies = np.repeat(f, sizes) + rng.normal(0.0, 0.05, size=offsets[-1])
     bags = LatentBags(copies, np.zeros(offsets[-1]), offsets, T, np.ones(300))
     assert best_aggregate(bags, "auto") == "max"
+
+
+def test_the_maximum_must_win_by_more_than_chance():
+    """Labels that are all but noise: whichever aggregate leads, noisy-or stays unless the lead is a standard error."""
+    leads, kept = 0, 0
+    for seed in range(40):
+        bags = replace(drawn_by("noisy_or", seed, count=60), T=np.arange(60) % 2)
+        gain = np.subtract(
+            *(
+                [
+                    bag_log_likelihoods(replace(bags, aggregate=name), IDENTITY.parameters)[0]
+                    for name in ("max", "noisy_or")
+                ]
+            )
+        )
+        error = np.sqrt(60) * gain.std()
+        assert best_aggregate(bags, False) == ("max" if gain.sum() > error else "noisy_or")
+        leads += gain.sum() > 0
+        kept += 0 < gain.sum() <= error
+    assert leads > 0
+    assert kept > 0
 
 
 def test_one_bag_of_a_label_chooses_nothing():

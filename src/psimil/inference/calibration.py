@@ -138,20 +138,28 @@ def fit_calibration(bags: LatentBags) -> Calibration:
     return Calibration(float(np.exp(x[0])), float(x[1]), float(np.exp(x[2])))
 
 
-def held_out_likelihood(bags: LatentBags) -> float:
-    """The log-likelihood of each half of the bags under a calibration fitted on the other half."""
-    return sum(
-        log_likelihood(bags.half(not odd), fit_calibration(bags.half(odd)).parameters)[0] for odd in (False, True)
-    )
+def held_out_likelihoods(bags: LatentBags, *, calibrate: bool = True) -> Array:
+    """(B,) weighted log P(T_b), each half of the bags under a calibration fitted on the other half, or under none.
+
+    Bags come half by half, in an order that does not depend on the aggregate.
+    """
+    values = []
+    for odd in (False, True):
+        learned = fit_calibration(bags.half(odd)) if calibrate else IDENTITY
+        rest = bags.half(not odd)
+        values.append(rest.weights * bag_log_likelihoods(rest, learned.parameters)[0])
+    return np.concatenate(values)
 
 
 def calibration_helps(bags: LatentBags) -> bool:
     """Whether a calibration fitted on half of the bags raises the likelihood of the other half, both ways together."""
-    return _enough(bags) and held_out_likelihood(bags) > log_likelihood(bags, IDENTITY.parameters)[0]
+    return _enough(bags) and bool(
+        held_out_likelihoods(bags).sum() > held_out_likelihoods(bags, calibrate=False).sum()
+    )
 
 
 def best_aggregate(bags: LatentBags, calibrate: str | bool) -> str:
-    """Noisy-or or max, whichever gives bags that the fit has not seen the higher likelihood.
+    """Noisy-or, unless the maximum gives bags that the fit has not seen a likelihood higher by one standard error.
 
     Noisy-or takes the instances of a bag as separate evidence. Where they are near copies of each other, as the shapes
     of one molecule are, it counts the same evidence many times and large bags saturate; then the maximum is better.
@@ -171,16 +179,14 @@ def best_aggregate(bags: LatentBags, calibrate: str | bool) -> str:
     """
     if not _enough(bags):
         return "noisy_or"
+    ways = {True: (True,), False: (False,), "auto": (False, True)}[calibrate]
 
-    def score(aggregate: str) -> float:
+    def scores(aggregate: str) -> Array:
         candidate = replace(bags, aggregate=aggregate)
-        plain = log_likelihood(candidate, IDENTITY.parameters)[0]
-        if calibrate is False:
-            return plain
-        held_out = held_out_likelihood(candidate)
-        return held_out if calibrate is True else max(plain, held_out)
+        return max((held_out_likelihoods(candidate, calibrate=way) for way in ways), key=np.sum)
 
-    return max(("noisy_or", "max"), key=score)
+    gain = scores("max") - scores("noisy_or")
+    return "max" if gain.sum() > np.sqrt(len(gain)) * gain.std() else "noisy_or"
 
 
 def _enough(bags: LatentBags) -> bool:
