@@ -153,9 +153,7 @@ def held_out_likelihoods(bags: LatentBags, *, calibrate: bool = True) -> Array:
 
 def calibration_helps(bags: LatentBags) -> bool:
     """Whether a calibration fitted on half of the bags raises the likelihood of the other half, both ways together."""
-    return _enough(bags) and bool(
-        held_out_likelihoods(bags).sum() > held_out_likelihoods(bags, calibrate=False).sum()
-    )
+    return _enough(bags) and bool(held_out_likelihoods(bags).sum() > held_out_likelihoods(bags, calibrate=False).sum())
 
 
 def best_aggregate(bags: LatentBags, calibrate: str | bool) -> str:
