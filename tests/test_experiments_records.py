@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from psimil import workdir
 from psimil.datasets import load_musk1
-from psimil.experiments import workspace as workspaces
 from psimil.experiments.job import Job
 from psimil.experiments.plans import plan
 from psimil.experiments.records import Records
@@ -158,9 +158,9 @@ def test_a_run_with_other_settings_or_of_another_version_is_refused(tmp_path, mo
         open_workspace(tmp_path, "musk1", quick=False)
     with pytest.raises(OutputError, match="experiment was 'musk1'"):
         open_workspace(tmp_path, "musk2", quick=True)
-    here = workspaces.environment()
+    here = workdir.environment()
     for name in ("psimil", "commit"):
-        monkeypatch.setattr(workspaces, "environment", lambda name=name: here | {name: "another"})
+        monkeypatch.setattr(workdir, "environment", lambda name=name: here | {name: "another"})
         with pytest.raises(OutputError, match=f"{name} was"):
             open_workspace(tmp_path, "musk1", quick=True)
     assert (tmp_path / "config.json").read_bytes() == before
