@@ -24,6 +24,7 @@ ASIDE = ".psimil-run-"  # where files wait until all of them are written
 OWN = (
     "bags.csv", "config.toml", "history.csv", "instances.csv", "metrics.json", "model.safetensors", "summary.md",
     "folds.csv", "musk1.csv", "figures/*.png", "figures/*.pdf", "figures/*.csv",
+    "failures.csv", "scores.csv", "series.csv", "reports/*.dcm", "model/*.safetensors",
 )  # fmt: skip
 
 
@@ -76,7 +77,7 @@ class RunDirectory:
         names = [p.relative_to(self.aside) for p in self.aside.rglob("*") if p.is_file()]
         with _explained(self.path):
             for name in sorted(names, key=lambda name: (name != Path(MARKER), name)):
-                (self.path / name).parent.mkdir(exist_ok=True)
+                (self.path / name).parent.mkdir(parents=True, exist_ok=True)
                 os.replace(self.aside / name, self.path / name)
             for pattern in OWN:
                 for old in set(self.path.glob(pattern)) - {self.path / name for name in names}:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from psimil.cli.ct import ct
 from psimil.cli.demo import demo
 from psimil.cli.evaluate import evaluate
 from psimil.cli.exits import report
@@ -61,6 +62,7 @@ def _root(
 
 for command in (demo, fit, predict, evaluate, info, reproduce):
     app.command()(command)
+app.add_typer(ct)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -1,0 +1,81 @@
+"""``psimil ct index``: what a folder holds, without reading a pixel."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from psimil.cli.ct_options import Folder, SeriesIds, ShowIds, Thickness, chosen
+from psimil.cli.exits import NOTE
+from psimil.cli.options import Debug, Json, Overwrite, Quiet
+from psimil.cli.shell import Shell
+
+if TYPE_CHECKING:
+    from psimil.ct.study import Series, Study
+
+SHOWN = 50  # problems that are printed
+
+
+def index(
+    directory: Folder,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="RUN", help="Also write the table of series to this run directory.")
+    ] = None,
+    thickness: Thickness = 5.0,
+    series: SeriesIds = None,
+    show_ids: ShowIds = False,
+    overwrite: Overwrite = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Show studies, series, slices, thickness and problems of a folder; no pixels are read."""
+    shell = Shell(as_json, quiet)
+    with shell.listening():
+        found, cohort = chosen(directory, show_ids, thickness, series)
+        reasons = {(part.study_id, part.id): part.reason for part in cohort.chosen}
+        rows = [_row(study, part, reasons) for study in found.studies for part in study.series]
+        if out is not None:
+            import pandas as pd
+
+            from psimil.environment import environment
+            from psimil.rundir import opened
+
+            with opened(out, overwrite=overwrite) as run:
+                run.start(environment())
+                run.write_table("series.csv", pd.DataFrame(rows))
+                run.finish()
+        heads = ("study", "series", "kind", "slices", "thickness", "coverage", "read")
+        shell.table(
+            f"{len(found.studies)} studies, {len(rows)} series; {len(cohort)} of them are read",
+            heads,
+            [[str(row[head]) for head in heads] for row in rows],
+        )
+        problems = [f"study {row['study']}, series {row['series']}: {line}" for row in rows for line in row["problems"]]
+        problems += [f"study {failure.scan}: {failure.reason}" for failure in cohort.failures]
+        problems += list(found.problems)
+        left_out = ", ".join(f"{n} {kind}" for kind, n in found.left_out.items())
+        shell.say(
+            *(problems[:SHOWN] if problems else ["No problems."]),
+            *([f"And {len(problems) - SHOWN} problems more."] if len(problems) > SHOWN else []),
+            *([f"Images left out: {left_out}."] if left_out else []),
+            *([f"{found.listing.words}."] if found.listing.words else []),
+            NOTE,
+        )
+        shell.result(series=rows, problems=problems, left_out=dict(found.left_out), skipped=dict(found.listing.skipped))
+
+
+def _row(study: Study, part: Series, reasons: dict[tuple[str, str], str]) -> dict[str, Any]:
+    return {
+        "study": study.id,
+        "series": part.id,
+        "kind": part.kind,
+        "slices": part.n_slices,
+        "thickness": "" if part.thickness is None else f"{part.thickness:g} mm",
+        "coverage": f"{part.coverage:.0f} mm",
+        "read": "yes" if (study.id, part.id) in reasons else "",
+        "reason": reasons.get((study.id, part.id), ""),
+        "problems": [*part.problems, *part.notes],
+    }

@@ -1,0 +1,46 @@
+"""The options that the commands of ``psimil ct`` share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from psimil.ct.cohort import Cohort
+    from psimil.ct.index import Index
+
+Folder = Annotated[
+    Path, typer.Argument(metavar="DIR", help="Folder with DICOM files, in sub-folders or not.", show_default=False)
+]
+ShowIds = Annotated[
+    bool, typer.Option("--show-ids", help="Name studies by their UIDs in place of keyed hashes. They identify people.")
+]
+Thickness = Annotated[
+    float, typer.Option("--thickness", min=0.1, help="Wanted slice thickness in mm, where a study has several series.")
+]
+SeriesIds = Annotated[
+    list[str] | None,
+    typer.Option("--series", metavar="ID", help="Read this series of its study; may be given more than once."),
+]
+SkipBad = Annotated[
+    bool, typer.Option("--skip-bad", help="Leave out slices that cannot be read; by default their scan fails.")
+]
+
+
+def hasher(show_ids: bool) -> Callable[[str], str]:
+    """What turns UIDs to the ids that are shown."""
+    from psimil.ct.identity import Hasher, Plain
+
+    return Plain() if show_ids else Hasher.of_user()
+
+
+def chosen(directory: Path, show_ids: bool, thickness: float, series: list[str] | None) -> tuple[Index, Cohort]:
+    """The index of a folder, and the series that are read of it."""
+    from psimil.ct.cohort import Cohort, usable_studies
+    from psimil.ct.index import index_folder
+
+    index = index_folder(directory, hasher=hasher(show_ids))
+    return index, Cohort.of(usable_studies(index), thickness=thickness, series=series or ())

@@ -1,0 +1,39 @@
+"""``psimil ct phantom``: synthetic head CT studies as DICOM files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from psimil.cli.exits import NOTE
+from psimil.cli.options import Debug, Json, Quiet
+from psimil.cli.shell import Shell
+
+
+def phantom(
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder to make.", show_default=False)],
+    scans: Annotated[int, typer.Option("--scans", min=1, help="Studies to write.")] = 60,
+    size: Annotated[int, typer.Option("--size", min=32, max=1024, help="Rows and columns of a slice.")] = 256,
+    share: Annotated[float, typer.Option("--share", min=0.0, max=1.0, help="Share of studies with a bleed.")] = 0.5,
+    seed: Annotated[int, typer.Option(min=0)] = 0,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Write synthetic head CT studies as DICOM files, with labels of scans and, kept aside, of slices."""
+    shell = Shell(as_json, quiet)
+    with shell.listening():
+        from psimil.ct.phantom_files import write_phantoms
+
+        with shell.progress(scans, "phantom") as step:
+            files = write_phantoms(out, scans, seed=seed, size=size, share=share, progress=step)
+        shell.say(
+            f"{scans} studies are in {files.studies}, their labels in {files.scans}, slice labels in {files.truth}.",
+            "Next:",
+            f"  psimil ct index {files.studies}",
+            f"  psimil ct train {files.studies} --labels {files.scans} --out model",
+            NOTE,
+        )
+        shell.result(studies=str(files.studies), labels=str(files.scans), truth=str(files.truth), scans=scans)

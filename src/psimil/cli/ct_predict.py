@@ -1,0 +1,78 @@
+"""``psimil ct predict``: probabilities of scans and slices with uncertainty; tables, figures, DICOM reports."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from psimil.cli.ct_options import Folder, SeriesIds, ShowIds, SkipBad, Thickness, chosen
+from psimil.cli.exits import NOTE
+from psimil.cli.options import Debug, Json, Out, Overwrite, Quiet
+from psimil.cli.shell import Shell
+
+
+def predict(
+    directory: Folder,
+    model: Annotated[Path, typer.Option("--model", metavar="MODEL", help="Folder of ct train.", show_default=False)],
+    out: Out,
+    figures: Annotated[int, typer.Option("--figures", min=0, help="Scans to draw, the most probable first.")] = 20,
+    reports: Annotated[bool, typer.Option("--reports/--no-reports", help="Write DICOM Structured Reports.")] = True,
+    truth: Annotated[
+        Path | None,
+        typer.Option("--truth", metavar="CSV", help="Slice labels: columns sop_instance_uid and label."),
+    ] = None,
+    device: Annotated[str, typer.Option("--device", help="cpu or cuda.")] = "cpu",
+    thickness: Thickness = 5.0,
+    series: SeriesIds = None,
+    skip_bad: SkipBad = False,
+    show_ids: ShowIds = False,
+    overwrite: Overwrite = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Write bags.csv, instances.csv, failures.csv, figures and DICOM reports for the scans of a folder."""
+    shell = Shell(as_json, quiet)
+    with shell.listening():
+        from psimil.ct.pipeline import CTPipeline
+        from psimil.ct.prediction import predict_cohort
+        from psimil.ct.results import write_results
+        from psimil.ct.slice_labels import read_slice_labels
+        from psimil.environment import environment
+        from psimil.rundir import opened
+
+        pipeline = CTPipeline.load(model, device=device)
+        with opened(out, overwrite=overwrite) as run:
+            _, cohort = chosen(directory, show_ids, thickness, series)
+            with shell.progress(len(cohort), "reading") as step:
+                known = None if truth is None else read_slice_labels(truth)
+                results = predict_cohort(pipeline, cohort, skip_bad=skip_bad, truth=known, progress=step)
+            run.start(environment())
+            n = min(figures, len(results.slices)) + reports * len(results.slices)
+            with shell.progress(n, "writing") as step:
+                refused = write_results(run, results, figures=figures, reports=reports, progress=step)
+            facts = results.facts() | {"reports": reports * (len(results.slices) - len(refused))}
+            lines = [
+                f"{facts['scans']} scans with {facts['slices']} slices: {facts['called_positive']} called positive, "
+                f"{facts['to_refer']} with an interval that crosses the threshold; "
+                f"{facts['failures']} scans could not be read (failures.csv).",
+                *(failure.reason for failure in refused[:1]),
+                *_scores(facts.get("scores")),
+            ]
+            run.write_text("summary.md", "# Prediction\n\n" + "\n\n".join([*lines, NOTE]) + "\n")
+            run.finish()
+        shell.say(*lines, f"bags.csv, instances.csv, figures and reports are in {out}.", NOTE)
+        shell.result(run=str(out), note=NOTE, **facts)
+
+
+def _scores(scores: dict[str, Any] | None) -> list[str]:
+    """What the known slice labels say about the prediction, in words."""
+    if scores is None:
+        return []
+    return [
+        f"Against the given slice labels: scan AUC {scores['scans']['auc']:.3f}, slice AUC "
+        f"{scores['slices']['auc']:.3f}, slice F1 {scores['slices']['f1']:.3f}, AUC of the standard deviation for "
+        f"wrong slices {scores['uncertainty_auc']:.3f}."
+    ]

@@ -1,0 +1,146 @@
+"""``psimil ct train``: attention CNN from scan labels, then the Gaussian process on its features; resumable."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from psimil.cli.ct_options import Folder, SeriesIds, ShowIds, SkipBad, Thickness, chosen
+from psimil.cli.exits import NOTE
+from psimil.cli.options import Debug, Json, Overwrite, Quiet, choice
+from psimil.cli.shell import Shell
+
+if TYPE_CHECKING:
+    from psimil.ct.cohort import Cohort, Failure
+    from psimil.ct.pipeline import CTPipeline
+    from psimil.ct.slices import Slices
+    from psimil.workdir import Workdir
+
+CHECKPOINT, DONE = "cnn.checkpoint.safetensors", "summary.md"
+OWN = (
+    CHECKPOINT, DONE, "cnn.safetensors", "model.safetensors", "failures.csv", "history.csv", "scans.csv", "series.csv",
+)  # fmt: skip
+
+
+def train(
+    directory: Folder,
+    labels: Annotated[
+        Path,
+        typer.Option(
+            "--labels",
+            metavar="CSV",
+            help="scan,label rows; or the label files of RSNA (Kaggle) or CQ500 as published.",
+            show_default=False,
+        ),
+    ],
+    out: Annotated[Path, typer.Option("--out", metavar="MODEL", help="Folder of the model.", show_default=False)],
+    features: Annotated[
+        int, typer.Option("--features", min=1, help="Features per slice; 8, 32 or 128 in the paper.")
+    ] = 8,
+    model: Annotated[
+        str, typer.Option("--model", parser=choice("vgpmil", "gvgpmil"), metavar="MODEL", help="vgpmil or gvgpmil.")
+    ] = "vgpmil",
+    inducing: Annotated[int, typer.Option("--inducing", min=1, help="Inducing points.")] = 200,
+    size: Annotated[int, typer.Option("--size", min=8, max=512, help="Pixels along a side of a slice.")] = 96,
+    epochs: Annotated[int, typer.Option("--epochs", min=1, help="Passes of the CNN over the scans, at most.")] = 40,
+    joint: Annotated[
+        int, typer.Option("--joint", min=0, metavar="EPOCHS", help="Epochs of joint training of CNN and process.")
+    ] = 0,
+    device: Annotated[str, typer.Option("--device", help="cpu or cuda.")] = "cpu",
+    seed: Annotated[int, typer.Option(min=0)] = 0,
+    thickness: Thickness = 5.0,
+    series: SeriesIds = None,
+    skip_bad: SkipBad = False,
+    show_ids: ShowIds = False,
+    overwrite: Overwrite = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Train the attention CNN from one label per scan, then the Gaussian process on its features.
+
+    Run the same command again after an interruption: the CNN continues after its last complete epoch, and the result is
+    that of an uninterrupted run.
+    """
+    shell = Shell(as_json, quiet)
+    with shell.listening():
+        from psimil import GVGPMIL, VGPMIL
+        from psimil.ct.pipeline import CTPipeline
+        from psimil.ct.training_set import read_training_set
+        from psimil.workdir import open_workdir
+
+        process = {"vgpmil": VGPMIL, "gvgpmil": GVGPMIL}[model](n_inducing=inducing, random_state=seed)
+        config = {
+            "command": "ct train", "features": features, "model": model, "inducing": inducing, "size": size,
+            "epochs": epochs, "joint": joint, "seed": seed, "thickness": thickness, "skip_bad": skip_bad,
+        }  # fmt: skip
+        work = open_workdir(out, config, key="command", own=OWN, overwrite=overwrite)
+        if (out / DONE).is_file():
+            shell.say(
+                f"{out} holds this training, finished. Train another with --out, or again with --overwrite.", NOTE
+            )
+            shell.result(model=str(out), finished_before=True)
+            return
+        _, cohort = chosen(directory, show_ids, thickness, series)
+        with shell.progress(len(cohort), "reading") as step:
+            found = read_training_set(cohort, labels, size=size, skip_bad=skip_bad, progress=step)
+        with shell.progress(epochs + joint, "training") as step:
+            pipeline = CTPipeline(
+                features, size, gp=process, epochs=epochs, joint_epochs=joint, device=device,
+                checkpoint=out / CHECKPOINT, callback=lambda record: step(_words(record)), random_state=seed,
+            ).fit(found.slices, found.y)  # fmt: skip
+        facts = _write(work, pipeline, found.slices, found.y, found.failures, cohort)
+        (out / CHECKPOINT).unlink(missing_ok=True)
+        lines = [
+            f"Trained on {facts['scans']} scans ({facts['positive']} positive) with {facts['slices']} slices; "
+            f"{facts['failures']} scans were left out (failures.csv).",
+            f"CNN: best of {facts['epochs']} epochs is {facts['best_epoch']}, AUC on its held-out scans "
+            f"{facts['validation_auc']}. Scores of training scans flatter the model; measure on scans it has not seen.",
+        ]
+        work.write_text(DONE, "# Training\n\n" + "\n\n".join([*lines, NOTE]) + "\n")
+        shell.say(*lines, "Next:", f"  psimil ct predict DIR --model {out} --out results", NOTE)
+        shell.result(model=str(out), note=NOTE, **facts)
+
+
+def _write(
+    work: Workdir,
+    pipeline: CTPipeline,
+    slices: list[Slices],
+    y: Any,
+    failures: list[Failure],
+    cohort: Cohort,
+) -> dict[str, Any]:
+    """Models and tables; what is worth saying about them."""
+    from dataclasses import asdict
+
+    import pandas as pd
+
+    pipeline.save(work.path)
+    extractor = pipeline.extractor_
+    work.write_table("history.csv", pd.DataFrame([asdict(record) for record in extractor.history_]))
+    work.write_table("failures.csv", pd.DataFrame([asdict(one) for one in failures], columns=["scan", "reason"]))
+    rows = [(study.id, part.id, part.reason) for study, part in zip(cohort.studies, cohort.chosen, strict=True)]
+    work.write_table("series.csv", pd.DataFrame(rows, columns=["scan", "series", "reason"]))
+    held_out = [number in set(extractor.held_out_) for number in range(len(slices))]
+    scans = pd.DataFrame({"scan": [part.id for part in slices], "label": y, "held_out_from_cnn": held_out})
+    scans["slices"] = [len(part) for part in slices]
+    work.write_table("scans.csv", scans)
+    best = extractor.history_[extractor.best_epoch_ - 1]
+    auc = best.validation_auc
+    return {
+        "scans": len(slices),
+        "positive": int(sum(y)),
+        "slices": int(sum(len(part) for part in slices)),
+        "failures": len(failures),
+        "epochs": len(extractor.history_),
+        "best_epoch": extractor.best_epoch_,
+        "validation_auc": None if auc is None else round(auc, 4),
+        "fingerprint": extractor.fingerprint_,
+    }
+
+
+def _words(record: Any) -> str:
+    loss = getattr(record, "validation_loss", None)
+    return f"epoch {record.epoch}" + ("" if loss is None else f", held-out log-loss {loss:.3f}")

@@ -1,0 +1,167 @@
+"""Joint training, beyond the paper: the CNN is tuned through the bound of the Gaussian process. Needs torch.
+
+Each epoch alternates two ascents of the same bound. With the CNN fixed, a few closed-form passes update q(v); with q(v)
+fixed, gradient steps on batches of scans move the CNN through the features' part in K_xz. Inducing points, kernel and
+scaling stay; when the epochs are over the Gaussian process is fitted anew on the new features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from psimil.baselines.classifier import above_zero, at_least
+from psimil.ct.attcnn import AttCNN
+from psimil.ct.augmentation import Augmentation, pick_slices
+from psimil.ct.backbone import slice_tensor
+from psimil.ct.torch_gp import TorchGP, bag_bound
+from psimil.ct.torch_workers import OrderedMap, torch_workers
+from psimil.ct.training_run import CHUNK
+from psimil.foundations.errors import InputError
+from psimil.foundations.threads import single_threaded_blas
+from psimil.inference.calibration import IDENTITY, LatentBags, bag_log_likelihoods
+from psimil.inference.fitting import iterate
+from psimil.inference.learning import KernelState
+from psimil.inference.problem import Problem
+from psimil.inference.trained import TrainedModel
+from psimil.model.densities import HyperbolicSecant
+from psimil.model.label_posteriors import Labels
+
+Array = NDArray[Any]
+
+PASSES = 5  # closed-form updates of q(v) per epoch
+
+
+@dataclass(frozen=True)
+class JointEpoch:
+    """What one epoch brought.
+
+    Parameters
+    ----------
+    epoch : 0 for the start, then 1, 2, ...
+    bound : of the training scans per scan, before the CNN moved.
+    validation : mean log-likelihood of the held-out scans' labels; None when none are held out.
+    """
+
+    epoch: int
+    bound: float
+    validation: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class JointTraining:
+    """The CNN with the weights of its best epoch (0: the CNN it started from), and how it got there."""
+
+    model: AttCNN
+    history: tuple[JointEpoch, ...]
+    best_epoch: int
+
+
+def train_jointly(
+    model: AttCNN,
+    gp: TrainedModel,
+    images: Sequence[Array],
+    y: Any,
+    *,
+    hold: Sequence[int] = (),
+    epochs: int = 10,
+    learning_rate: float = 1e-4,
+    weight_decay: float = 1e-2,
+    batch_scans: int = 8,
+    max_slices: int | None = 64,
+    augment: bool = True,
+    seed: int = 0,
+    callback: Callable[[JointEpoch], object] | None = None,
+) -> JointTraining:
+    """Tune a trained AttCNN so that its features raise the bound of the Gaussian process that was fitted on them.
+
+    Parameters
+    ----------
+    model : trained network; it is copied.
+    gp : VGPMIL model fitted on the features of the same scans.
+    images : for each scan its (S, C, H, W) slices, as :func:`psimil.ct.cnn_training.train_cnn` takes them.
+    y : (B,) labels, 0 or 1.
+    hold : numbers of scans that are not learned from; the epoch that suits them best is kept, the start included.
+    epochs, learning_rate, weight_decay, batch_scans, max_slices, augment, seed : as of ``train_cnn``.
+    callback : called after every epoch.
+
+    Returns
+    -------
+    trained : JointTraining.
+    """
+    at_least(1, whole=True, epochs=epochs, batch_scans=batch_scans)
+    above_zero(learning_rate=learning_rate)
+    T = np.asarray(y).astype(np.int64)
+    if T.shape != (len(images),):
+        raise InputError(f"{len(images)} scans but labels of shape {T.shape}.")
+    held = np.asarray(hold, dtype=np.int64)
+    learn = np.setdiff1d(np.arange(len(T)), held)
+    network = deepcopy(model)
+    optimiser = torch.optim.AdamW(network.parameters(), lr=learning_rate, weight_decay=weight_decay, foreach=False)
+    augmentation = Augmentation() if augment else None
+    history: list[JointEpoch] = []
+    best, best_epoch, best_state = -np.inf, 0, deepcopy(network.state_dict())
+
+    def gradients(current: TorchGP, scan: int, epoch: int) -> tuple[Tensor, ...]:
+        rng = np.random.default_rng([seed, epoch, scan])
+        slices = slice_tensor(pick_slices(images[scan], max_slices, rng))
+        if augmentation is not None:
+            slices = augmentation.apply(slices, rng)
+        loss = -bag_bound(*current.moments(network.features(slices)), int(T[scan]))
+        return torch.autograd.grad(loss, list(network.backbone.parameters()))
+
+    def climb(current: TorchGP, epoch: int, ordered: OrderedMap) -> None:
+        order = np.random.default_rng([seed, epoch]).permutation(learn)
+        for first in range(0, len(order), batch_scans):
+            batch = order[first : first + batch_scans]
+            found = list(ordered(lambda scan: gradients(current, int(scan), epoch), batch))
+            for place, parameter in enumerate(network.backbone.parameters()):
+                parameter.grad = torch.stack([one[place] for one in found]).sum(0) / len(batch)
+            optimiser.step()
+
+    with single_threaded_blas(), torch_workers() as ordered:
+        for epoch in range(epochs + 1):
+            features = list(ordered(lambda scan: scan_features(network, images[scan]), range(len(images))))
+            gp, bound = settle(gp, [features[scan] for scan in learn], T[learn])
+            score = _likelihood(gp, [features[scan] for scan in held], T[held]) if len(held) else None
+            history.append(JointEpoch(epoch, bound / len(learn), score))
+            if (value := history[-1].bound if score is None else score) > best:
+                best, best_epoch, best_state = value, epoch, deepcopy(network.state_dict())
+            if callback is not None:
+                callback(history[-1])
+            if epoch < epochs:
+                climb(TorchGP.of(gp), epoch + 1, ordered)
+    network.load_state_dict(best_state)
+    return JointTraining(network.eval(), tuple(history), best_epoch)
+
+
+def scan_features(model: AttCNN, images: Array) -> Array:
+    """(S, D) features of one scan's (S, C, H, W) slices, a chunk at a time."""
+    with torch.inference_mode():
+        parts = [model.features(slice_tensor(images[a : a + CHUNK])) for a in range(0, len(images), CHUNK)]
+        return torch.cat(parts).numpy().astype(np.float64)
+
+
+def settle(gp: TrainedModel, features: Sequence[Array], T: Array) -> tuple[TrainedModel, float]:
+    """The model after a few closed-form passes over (S_b, D) features of each scan, and the bound it reached."""
+    offsets = np.concatenate([[0], np.cumsum([len(part) for part in features])])
+    X = gp.scaling.apply(np.concatenate(features))
+    problem = Problem(X, Labels(T, offsets), np.ones(len(T)), HyperbolicSecant())
+    *_, record = islice(iterate(problem, KernelState(gp.gp, gp.posterior)), PASSES + 1)
+    return replace(gp, posterior=record.posterior), record.bound.total
+
+
+def _likelihood(gp: TrainedModel, features: Sequence[Array], T: Array) -> float:
+    offsets = np.concatenate([[0], np.cumsum([len(part) for part in features])])
+    mean, variance = gp.latent(np.concatenate(features), raw=True)
+    return float(
+        bag_log_likelihoods(LatentBags(mean, variance, offsets, T, np.ones(len(T))), IDENTITY.parameters)[0].mean()
+    )

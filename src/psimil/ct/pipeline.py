@@ -1,0 +1,228 @@
+"""From head CT scans to slice probabilities: windows, attention CNN, features, Gaussian process."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+
+from psimil.ct.extractor import FeatureExtractor
+from psimil.ct.scan import Scan
+from psimil.ct.series import read_series
+from psimil.ct.slices import Slices
+from psimil.ct.windows import WINDOWS, Window
+from psimil.estimator import VGPMIL, PsiVGPMIL
+from psimil.foundations.errors import InputError, ModelFileError, NotFitted
+from psimil.inference.prediction import Prediction
+from psimil.labels import read_random_state
+
+Array = NDArray[Any]
+Item = Scan | Slices | str | Path
+
+CNN_FILE, GP_FILE = "cnn.safetensors", "model.safetensors"
+
+
+class CTPipeline(ClassifierMixin, BaseEstimator):
+    """Attention CNN trained from scan labels, whose attention and classifier a Gaussian process replaces.
+
+    Parameters
+    ----------
+    n_features : D, features per slice.
+    size : pixels along a side of a windowed slice.
+    windows : three of them; None is brain, blood and soft tissue.
+    gp : the estimator that learns from the features; None is VGPMIL().
+    epochs, patience, validation, device, checkpoint, callback : of the CNN, see :class:`FeatureExtractor`.
+    joint_epochs : epochs of joint training after the CNN's own, 0 for none (docs/ct.md).
+    random_state : seed of everything.
+
+    Attributes
+    ----------
+    extractor_ : FeatureExtractor, fitted.
+    gp_ : PsiVGPMIL, fitted on the features of the training scans; it carries the extractor's fingerprint.
+    joint_history_ : epochs of joint training.
+
+    Examples
+    --------
+    >>> import pytest
+    >>> _ = pytest.importorskip("torch")
+    >>> rng = np.random.default_rng(0)
+    >>> scans = [Scan(str(b), rng.integers(0, 80, (5, 32, 32)).astype(np.int16), np.arange(5.0), (1.0, 1.0))
+    ...          for b in range(12)]
+    >>> pipeline = CTPipeline(size=16, epochs=1, gp=VGPMIL(n_inducing=10)).fit(scans, [0, 1] * 6)
+    >>> pipeline.predict_dist(scans[:2]).instance_prob.shape
+    (10,)
+    """
+
+    extractor_: FeatureExtractor
+    gp_: PsiVGPMIL
+
+    def __init__(
+        self,
+        n_features: int = 8,
+        size: int = 96,
+        windows: Sequence[Window] | None = None,
+        gp: PsiVGPMIL | None = None,
+        epochs: int = 40,
+        patience: int = 12,
+        validation: float = 0.2,
+        joint_epochs: int = 0,
+        device: str = "cpu",
+        checkpoint: str | Path | None = None,
+        callback: Callable[[Any], object] | None = None,
+        random_state: Any = 0,
+    ) -> None:
+        self.n_features = n_features
+        self.size = size
+        self.windows = windows
+        self.gp = gp
+        self.epochs = epochs
+        self.patience = patience
+        self.validation = validation
+        self.joint_epochs = joint_epochs
+        self.device = device
+        self.checkpoint = checkpoint
+        self.callback = callback
+        self.random_state = random_state
+
+    def fit(self, scans: Iterable[Item], y: Any) -> Self:
+        """Train the CNN, then the Gaussian process on its features.
+
+        Parameters
+        ----------
+        scans : B scans, windowed slices, or paths of folders with one series each.
+        y : (B,) labels, 0 or 1.
+        """
+        slices = self._slices(scans)
+        T = np.asarray(y)
+        seed = int(read_random_state(self.random_state).integers(2**31))
+        extractor = FeatureExtractor(
+            n_features=self.n_features,
+            size=self.size,
+            windows=self.windows,
+            epochs=self.epochs,
+            patience=self.patience,
+            validation=self.validation,
+            device=self.device,
+            checkpoint=self.checkpoint,
+            callback=self.callback,
+            random_state=seed,
+        ).fit(slices, T)
+        self.joint_history_: tuple[Any, ...] = ()
+        if self.joint_epochs:
+            extractor = self._tuned(extractor, slices, T, seed)
+        self.extractor_, self.gp_ = extractor, self._fitted(extractor, slices, T)
+        self.classes_ = np.array([0, 1])
+        return self
+
+    def _fitted(self, extractor: FeatureExtractor, slices: list[Slices], T: Array) -> PsiVGPMIL:
+        gp = VGPMIL(random_state=0) if self.gp is None else clone(self.gp)
+        gp.set_params(feature_fingerprint=extractor.fingerprint_)
+        return gp.fit(extractor.transform(slices), T)
+
+    def _tuned(self, extractor: FeatureExtractor, slices: list[Slices], T: Array, seed: int) -> FeatureExtractor:
+        """The extractor after joint training through the bound of a first Gaussian process."""
+        from psimil.ct.joint import train_jointly
+
+        gp = self._fitted(extractor, slices, T)
+        trained = train_jointly(
+            extractor.weights_.model,
+            gp.model_,
+            [part.images for part in slices],
+            T,
+            hold=extractor.held_out_,
+            epochs=self.joint_epochs,
+            seed=seed,
+            callback=self.callback,
+        )
+        self.joint_history_ = trained.history
+        return extractor.with_model(trained.model)
+
+    def transform(self, scans: Iterable[Item]) -> Any:
+        """Bags of features, one per scan."""
+        return self._extractor().transform(self._slices(scans))
+
+    def predict_dist(self, scans: Iterable[Item], *, level: float = 0.95) -> Prediction:
+        """Probabilities of scans and slices with their uncertainty.
+
+        Parameters
+        ----------
+        level : mass of the credible intervals.
+        """
+        bags = self.transform(scans)
+        return self.gp_.predict_dist(bags, level=level)
+
+    def predict_proba(self, scans: Iterable[Item]) -> Array:
+        """(B, 2) probabilities of the labels 0 and 1."""
+        prob = self.predict_dist(scans).prob
+        return np.column_stack([1.0 - prob, prob])
+
+    def predict(self, scans: Iterable[Item]) -> Array:
+        """(B,) labels at the model's threshold."""
+        return self.predict_dist(scans).label
+
+    def save(self, directory: str | os.PathLike[str]) -> None:
+        """Write the CNN and the Gaussian process to a folder, which is made if need be."""
+        extractor = self._extractor()
+        folder = Path(directory)
+        folder.mkdir(parents=True, exist_ok=True)
+        extractor.save(folder / CNN_FILE)
+        self.gp_.save(folder / GP_FILE)
+
+    @classmethod
+    def load(cls, directory: str | os.PathLike[str], device: str = "cpu") -> Self:
+        """A pipeline that is ready to predict.
+
+        Raises
+        ------
+        ModelFileError
+            When the two files do not belong together.
+        """
+        folder = Path(directory)
+        extractor = FeatureExtractor.load(folder / CNN_FILE, device=device)
+        gp = PsiVGPMIL.load(folder / GP_FILE)
+        check_fingerprint(gp, extractor)
+        pipeline = cls(extractor.n_features, extractor.size, extractor.windows, gp, device=device)
+        pipeline.extractor_, pipeline.gp_, pipeline.classes_ = extractor, gp, np.array([0, 1])
+        return pipeline
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Whether fit or load has been called."""
+        return hasattr(self, "gp_")
+
+    def _extractor(self) -> FeatureExtractor:
+        if not hasattr(self, "gp_"):
+            raise NotFitted("this pipeline is not fitted. Call fit() or load() first.")
+        check_fingerprint(self.gp_, self.extractor_)
+        return self.extractor_
+
+    def _slices(self, scans: Iterable[Item]) -> list[Slices]:
+        chosen = WINDOWS if self.windows is None else tuple(self.windows)
+        found = []
+        for item in scans:
+            scan = read_series(item) if isinstance(item, (str, Path)) else item
+            if not isinstance(scan, (Scan, Slices)):
+                raise InputError(f"scans must be Scan, Slices or paths, got {type(item).__name__}.")
+            found.append(scan if isinstance(scan, Slices) else Slices.of(scan, chosen, self.size))
+        if not found:
+            raise InputError("there are no scans.")
+        return found
+
+
+def check_fingerprint(gp: PsiVGPMIL, extractor: FeatureExtractor) -> None:
+    """Refuse a Gaussian process that was trained on features of another extractor.
+
+    Raises
+    ------
+    ModelFileError
+        When the fingerprints differ.
+    """
+    if gp.feature_fingerprint != extractor.fingerprint_:
+        raise ModelFileError(
+            f"the Gaussian process was trained on features of another CNN ({gp.feature_fingerprint}, "
+            f"this is {extractor.fingerprint_}). Use the two files of one training."
+        )

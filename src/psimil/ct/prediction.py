@@ -1,0 +1,47 @@
+"""Predict the scans of a cohort."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from psimil.ct.cohort import Cohort, Failure
+from psimil.ct.pipeline import CTPipeline
+from psimil.ct.results import CTResults
+from psimil.ct.slices import Slices
+from psimil.ct.truth import slice_truth
+from psimil.foundations.errors import InputError
+
+
+def predict_cohort(
+    pipeline: CTPipeline,
+    cohort: Cohort,
+    *,
+    skip_bad: bool = False,
+    truth: Mapping[str, int] | None = None,
+    progress: Callable[[str], None] = lambda note: None,
+) -> CTResults:
+    """Read and predict every scan; those that cannot be read are listed.
+
+    Parameters
+    ----------
+    truth : slice labels by SOP instance UID.
+    progress : called after each scan.
+
+    Raises
+    ------
+    InputError
+        When no scan can be read.
+    """
+    extractor = pipeline.extractor_
+    slices: list[Slices] = []
+    failures = list(cohort.failures)
+    for item in cohort.read(windows=extractor.weights_.windows, size=extractor.size, skip_bad=skip_bad):
+        if isinstance(item, Failure):
+            failures.append(item)
+        else:
+            slices.append(item)
+        progress("scans")
+    if not slices:
+        raise InputError(f"none of {len(failures)} scans can be read. The first: {failures[0].reason}")
+    known = None if truth is None else slice_truth(slices, truth)
+    return CTResults(slices, pipeline.predict_dist(slices), failures, known)

@@ -1,0 +1,82 @@
+"""The scans of a cohort that can be read and have a label."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psimil.ct.cohort import Cohort, Failure
+from psimil.ct.labels import ScanLabels, ScanNames, read_scan_labels
+from psimil.ct.slices import Slices
+from psimil.ct.study import Series, Study
+from psimil.ct.windows import WINDOWS, Window
+from psimil.foundations.errors import InputError
+
+NO_LABEL = "the label file has no row for it."
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingSet:
+    """B scans with labels y (B,), and the scans that were left out."""
+
+    slices: list[Slices]
+    y: NDArray[np.int64]
+    failures: list[Failure]
+
+
+def read_training_set(
+    cohort: Cohort,
+    labels: ScanLabels | str | Path,
+    *,
+    windows: Sequence[Window] = WINDOWS,
+    size: int = 96,
+    skip_bad: bool = False,
+    progress: Callable[[str], None] = lambda note: None,
+) -> TrainingSet:
+    """Read the scans that have a label; the others, and those that cannot be read, are listed.
+
+    Parameters
+    ----------
+    labels : or the path of a label file.
+    progress : called after each scan.
+
+    Raises
+    ------
+    InputError
+        When no scan has a label, or none can be read.
+    """
+    known = labels if isinstance(labels, ScanLabels) else read_scan_labels(labels)
+    pairs = list(zip(cohort.studies, cohort.chosen, strict=True))
+    found = known.match({study.id: names_of(study, series) for study, series in pairs})
+    labelled = [pair for pair in pairs if pair[0].id in found]
+    failures = [*cohort.failures, *(Failure(study.id, NO_LABEL) for study, _ in pairs if study.id not in found)]
+    part = Cohort(*(tuple(column) for column in zip(*labelled, strict=True)))
+    slices, y = [], []
+    for study, item in zip(part.studies, part.read(windows=windows, size=size, skip_bad=skip_bad), strict=True):
+        if isinstance(item, Failure):
+            failures.append(item)
+        else:
+            slices.append(item)
+            y.append(found[study.id])
+        progress("scans")
+    if not slices:
+        raise InputError(f"none of {len(labelled)} scans can be read. The first: {failures[-1].reason}")
+    return TrainingSet(slices, np.array(y, dtype=np.int64), failures)
+
+
+def names_of(study: Study, series: Series) -> ScanNames:
+    """What a label file may call a scan: its opaque ids, UIDs, the names of its folders, and its slices.
+
+    Examples
+    --------
+    >>> names_of(Study("a1", ()), Series("b2", "a1", "axial CT")).names
+    ('a1', 'b2')
+    """
+    names = [study.id, series.id]
+    for header in series.slices[:1]:
+        names += [header.study, header.series, *(folder.name for folder in list(header.file.path.parents)[:3])]
+    return ScanNames(tuple(names), tuple(header.sop_instance for header in series.slices))

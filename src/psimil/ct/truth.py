@@ -1,0 +1,69 @@
+"""What is known about slices beside a prediction of them, and the scores that follow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics import roc_auc_score
+
+from psimil.ct.slices import Slices
+from psimil.foundations.errors import InputError
+from psimil.inference.prediction import Prediction
+from psimil.metrics import bag_metrics, instance_metrics
+
+Array = NDArray[Any]
+
+
+def slice_truth(slices: Sequence[Slices], truth: Mapping[str, int]) -> Array:
+    """(N,) labels of all slices, -1 where ``truth`` has none.
+
+    Examples
+    --------
+    >>> from psimil.ct.scan import Scan, Source
+    >>> from psimil.ct.windows import WINDOWS
+    >>> scan = Scan("a", np.zeros((1, 4, 4), np.int16), np.zeros(1), (1.0, 1.0), (Source("1.2", "1.2.3", None),))
+    >>> slice_truth([Slices.of(scan, WINDOWS, 4)], {"1.2.3": 1})
+    array([1])
+    """
+    found = [truth.get(source.sop_instance_uid, -1) for part in slices for source in part.sources]
+    if len(found) != sum(map(len, slices)) or max(found, default=-1) < 0:
+        raise InputError("the slice labels fit none of the slices. Give them by SOP instance UID.")
+    return np.array(found, dtype=np.int64)
+
+
+def truth_scores(prediction: Prediction, truth: Array) -> dict[str, Any]:
+    """Scores of scans and slices, and how well the standard deviation of a slice tells that its call is wrong.
+
+    Parameters
+    ----------
+    truth : (N,) slice labels, -1 for unknown; a scan is positive when one of its slices is.
+
+    Returns
+    -------
+    scores : {"scans": ..., "slices": ..., "uncertainty_auc": ...}; values are nan where a class is missing.
+    """
+    y = np.maximum.reduceat(truth, prediction.offsets[:-1])
+    known = truth >= 0
+    wrong = prediction.instance_label[known] != truth[known]
+    return {
+        "scans": bag_metrics(y, prediction.prob, prediction.threshold, prediction.log_odds),
+        "slices": instance_metrics(
+            truth, prediction.instance_prob, prediction.instance_threshold, prediction.instance_log_odds
+        ),
+        "uncertainty_auc": area(wrong, prediction.instance_std[known]),
+        "wrong_slices": int(wrong.sum()),
+    }
+
+
+def area(y: Array, score: Array) -> float:
+    """Area under the ROC curve, nan when there is one class only.
+
+    Examples
+    --------
+    >>> area(np.array([0, 1]), np.array([0.1, 0.2])), area(np.array([1]), np.array([0.1]))
+    (1.0, nan)
+    """
+    return float(roc_auc_score(y, score)) if 0 < np.sum(y) < len(y) else float("nan")

@@ -1,0 +1,160 @@
+"""``psimil ct``: index, train (resumed after a kill), predict, phantom, demo; and what must never be seen."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+
+pytest.importorskip("torch")
+
+from commands import ROOT, call, fails
+from ct_files import uid_of, write_series
+from ct_studies import FEW, SLICES, write_studies
+
+
+@pytest.fixture(autouse=True)
+def key(tmp_path_factory, monkeypatch):
+    monkeypatch.setenv("PSIMIL_ID_KEY_FILE", str(tmp_path_factory.getbasetemp() / "id.key"))
+
+
+@pytest.fixture(scope="module")
+def studies(tmp_path_factory):
+    return write_studies(tmp_path_factory.mktemp("ct"))
+
+
+def train(studies, out, *more):
+    return call("ct", "train", studies, "--labels", studies.parent / "scans.csv", "--out", out, *FEW, *more)
+
+
+@pytest.fixture(scope="module")
+def model(studies, tmp_path_factory):
+    os.environ["PSIMIL_ID_KEY_FILE"] = str(tmp_path_factory.getbasetemp() / "id.key")
+    out = tmp_path_factory.mktemp("trained") / "model"
+    done = train(studies, out)
+    assert done.exit_code == 0, done.output
+    return out
+
+
+def test_index_shows_studies_and_problems_without_ids(studies, tmp_path):
+    write_series(tmp_path / "a", 30, spacing=4.0, size=16)
+    (tmp_path / "a" / "cut.dcm").write_bytes((tmp_path / "a" / "001.dcm").read_bytes()[:200])
+    done = call("ct", "index", tmp_path)
+    assert done.exit_code == 0, done.output
+    assert "1 studies, 1 series; 1 of them are read" in done.stdout
+    assert "axial CT" in done.stdout and "4 mm" in done.stdout
+    assert "slice 31:" in done.stdout
+    assert "Canary" not in done.output and uid_of("study") not in done.output
+    found = json.loads(call("ct", "index", studies, "--json", "--show-ids").stdout)
+    assert {row["study"] for row in found["series"]} == {uid_of(f"study 0 {n}") for n in range(12)}
+    assert all(row["slices"] == SLICES and row["read"] == "yes" for row in found["series"])
+    done = call("ct", "index", studies, "--out", tmp_path / "run", "--quiet")
+    assert len(pd.read_csv(tmp_path / "run" / "series.csv")) == 12
+    fails(call("ct", "index", tmp_path / "none"), 66)
+
+
+def test_train_then_predict(studies, model, tmp_path):
+    names = {"cnn.safetensors", "model.safetensors", "config.json", "environment.json", "failures.csv", "history.csv"}
+    assert {path.name for path in model.iterdir()} == names | {"scans.csv", "series.csv", "summary.md"}
+    assert "Research use only" in (model / "summary.md").read_text()
+    done = call(
+        "ct", "predict", studies, "--model", model, "--out", tmp_path / "run", "--figures", 1, "--json",
+        "--truth", studies.parent / "truth.csv",
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    facts = json.loads(done.stdout)
+    assert (facts["scans"], facts["slices"], facts["reports"], facts["failures"]) == (12, 12 * SLICES, 12, 0)
+    assert 0 <= facts["scores"]["slices"]["auc"] <= 1
+    bags = pd.read_csv(tmp_path / "run" / "bags.csv", dtype={"bag": str})
+    assert bags["bag"].str.fullmatch("[0-9a-f]{16}").all()
+    assert len(list((tmp_path / "run" / "reports").iterdir())) == 12
+    assert "Research use only" in (tmp_path / "run" / "summary.md").read_text()
+
+
+def test_the_same_training_is_not_done_twice_and_another_is_refused(studies, model):
+    before = (model / "model.safetensors").stat().st_mtime_ns
+    done = train(studies, model)
+    assert done.exit_code == 0 and "holds this training, finished" in done.stdout
+    assert (model / "model.safetensors").stat().st_mtime_ns == before
+    fails(train(studies, model, "--seed", 3), 74, "seed was 0", "--overwrite")
+
+
+def test_bad_scans_are_listed_in_failures(studies, model, tmp_path):
+    write_series(tmp_path / "scans" / "good", SLICES, spacing=20.0, study="good")
+    for path in write_series(tmp_path / "scans" / "bad", SLICES, spacing=20.0, study="bad")[:1]:
+        path.write_bytes(path.read_bytes()[:-100])
+    done = call("ct", "predict", tmp_path / "scans", "--model", model, "--out", tmp_path / "run", "--json")
+    assert json.loads(done.stdout)["failures"] == 1
+    reason = pd.read_csv(tmp_path / "run" / "failures.csv")["reason"][0]
+    assert "pixel data has" in reason and str(tmp_path) not in reason
+    done = call("ct", "predict", tmp_path / "scans", "--model", model, "--out", tmp_path / "two", "--skip-bad")
+    assert "incomplete 5/6" in (tmp_path / "two" / "bags.csv").read_text()
+
+
+def test_phantom_files_are_read_by_the_index(tmp_path):
+    done = call("ct", "phantom", tmp_path / "out", "--scans", 2, "--size", 32, "--json")
+    assert done.exit_code == 0, done.output
+    facts = json.loads(done.stdout)
+    assert len(pd.read_csv(facts["labels"])) == 2
+    found = json.loads(call("ct", "index", facts["studies"], "--json").stdout)
+    assert sum(row["read"] == "yes" for row in found["series"]) == 2
+
+
+def test_demo_runs_from_files_to_scores(tmp_path, monkeypatch):
+    from psimil.ct import demo
+
+    monkeypatch.setattr(demo, "PIXELS", 32)
+    monkeypatch.setattr(demo, "CTPipeline", lambda **given: demo_pipeline(**given))
+    done = call("ct", "demo", "--out", tmp_path / "demo", "--train", 8, "--test", 4, "--json")
+    assert done.exit_code == 0, done.output
+    scores = json.loads(done.stdout)["scores"]
+    assert {"scans", "slices", "uncertainty_auc", "attention_slice_auc"} <= set(scores)
+    assert len(pd.read_csv(tmp_path / "demo" / "scores.csv")) == 7
+    assert len(list((tmp_path / "demo" / "figures").glob("*.png"))) == 4
+
+
+def demo_pipeline(**given):
+    from psimil import VGPMIL
+    from psimil.ct import CTPipeline
+
+    return CTPipeline(size=96, epochs=1, gp=VGPMIL(n_inducing=8), **given)
+
+
+def killed_after(command, environment, seconds):
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    time.sleep(seconds)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+
+
+@pytest.mark.slow
+def test_a_killed_training_resumes_to_the_same_bytes(studies, tmp_path):
+    """Bar of the feature: 20 kills at random moments."""
+    settings = ["--size", "24", "--epochs", "12", "--inducing", "8", "--features", "4"]
+    command = [
+        sys.executable,
+        "-m",
+        "psimil",
+        "ct",
+        "train",
+        str(studies),
+        "--labels",
+        str(studies.parent / "scans.csv"),
+    ]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    started = time.monotonic()
+    subprocess.run([*command, "--out", str(tmp_path / "whole"), *settings], env=environment, check=True)
+    whole = time.monotonic() - started
+    out = tmp_path / "killed"
+    moments = np.random.default_rng(0).uniform(0.05, 1.0, 20) * whole
+    for moment in moments:
+        killed_after([*command, "--out", str(out), *settings], environment, moment)
+    subprocess.run([*command, "--out", str(out), *settings], env=environment, check=True)
+    for name in ("cnn.safetensors", "model.safetensors", "history.csv", "scans.csv", "summary.md"):
+        assert (out / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), name
+    assert not any(path.name.endswith(".tmp") for path in out.iterdir())

@@ -1,0 +1,103 @@
+"""A canary in 60 header fields, in private and nested elements, and in every name appears nowhere (threat T1)."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from pydicom.datadict import dictionary_VR, tag_for_keyword
+from pydicom.dataset import Dataset
+
+pytest.importorskip("torch")
+
+from commands import ROOT
+from ct_files import slice_dataset, uid_of
+from ct_studies import FEW, SLICES
+
+CANARY = "CANARY7731"
+TEXT = """
+AccessionNumber AcquisitionComments AcquisitionDeviceProcessingDescription AdditionalPatientHistory
+AdmissionID AdmittingDiagnosesDescription Allergies BranchOfService CommentsOnThePerformedProcedureStep
+ConfidentialityConstraintOnPatientDataDescription ConvolutionKernel ContrastBolusAgent CountryOfResidence
+CurrentPatientLocation DerivationDescription DetectorID DeviceSerialNumber EthnicGroup FrameComments
+IdentifyingComments ImageComments ImagePresentationComments InstitutionAddress InstitutionName
+InstitutionalDepartmentName IssuerOfPatientID Manufacturer ManufacturerModelName MedicalAlerts
+MedicalRecordLocator MilitaryRank NameOfPhysiciansReadingStudy Occupation OperatorsName OtherPatientIDs
+OtherPatientNames PatientAddress PatientBirthName PatientComments PatientID PatientInsurancePlanCodeSequence
+PatientMotherBirthName PatientName PatientReligiousPreference PatientState PatientTelephoneNumbers
+PerformedProcedureStepDescription PerformedProcedureStepID PerformingPhysicianName PhysiciansOfRecord
+ProtocolName ReasonForTheRequestedProcedure ReferringPhysicianAddress ReferringPhysicianName
+ReferringPhysicianTelephoneNumbers RequestedProcedureComments RequestedProcedureDescription
+RequestingPhysician RequestingService SeriesDescription SpecialNeeds StationName StudyComments
+StudyDescription StudyID VisitComments
+""".split()
+
+
+def canary_dataset(number, place):
+    dataset = slice_dataset(z=20.0 * place, study=f"s{number}", uid=f"s{number}/{place}")
+    fields = 0
+    for keyword in TEXT:
+        if dictionary_VR(tag_for_keyword(keyword)) == "SQ":
+            item = Dataset()
+            item.CodeMeaning = CANARY
+            setattr(dataset, keyword, [item])
+        else:
+            setattr(dataset, keyword, CANARY)
+        fields += 1
+    nested = Dataset()
+    nested.PatientName = CANARY
+    dataset.RequestAttributesSequence = [nested]
+    block = dataset.private_block(0x0011, CANARY, create=True)
+    block.add_new(0x01, "LO", CANARY)
+    assert fields >= 60
+    return dataset
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    root = tmp_path_factory.mktemp("secret")
+    labels = ["scan,label"]
+    for number in range(8):
+        place = root / "scans" / f"{CANARY}-{number}"
+        place.mkdir(parents=True)
+        labels.append(f"{uid_of(f's{number}')},{number % 2}")
+        for slice_number in range(SLICES):
+            dataset = canary_dataset(number, slice_number)
+            dataset.save_as(place / f"{CANARY}_{slice_number}.dcm", enforce_file_format=True)
+    broken = root / "scans" / f"{CANARY}-broken"
+    broken.mkdir()
+    for slice_number in range(SLICES):
+        dataset = canary_dataset(99, slice_number)
+        dataset.RescaleSlope = 0
+        dataset.save_as(broken / f"{CANARY}_{slice_number}.dcm", enforce_file_format=True)
+    (broken / f"{CANARY}.dcm").write_bytes(b"\0" * 128 + b"DICM" + CANARY.encode())
+    (root / "scans.csv").write_text("\n".join(labels) + "\n")
+    return root
+
+
+def test_nothing_of_the_canary_leaves_the_files(folder, tmp_path):
+    environment = {
+        **os.environ, "PYTHONPATH": str(ROOT / "src"), "OPENBLAS_NUM_THREADS": "1", "HOME": str(tmp_path / "home"),
+        "XDG_DATA_HOME": str(tmp_path / "home"), "TMPDIR": str(tmp_path / "tmp"),
+    }  # fmt: skip
+    (tmp_path / "tmp").mkdir()
+    scans, model = str(folder / "scans"), str(tmp_path / "model")
+    commands = [
+        ["index", scans, "--out", str(tmp_path / "index")],
+        ["index", scans, "--json"],
+        ["train", scans, "--labels", str(folder / "scans.csv"), "--out", model, *FEW, "--debug"],
+        ["predict", scans, "--model", model, "--out", str(tmp_path / "results")],
+        ["predict", str(folder / "scans" / f"{CANARY}-broken"), "--model", model, "--out", str(tmp_path / "none")],
+    ]
+    said = b""
+    for arguments in commands:
+        command = [sys.executable, "-m", "psimil", "ct", *arguments]
+        done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, timeout=300, check=False)
+        assert done.returncode == (65 if str(tmp_path / "none") in arguments else 0), done.stderr.decode()
+        said += done.stdout + done.stderr
+    assert CANARY.encode() not in said
+    written = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert len([path for path in written if path.suffix == ".dcm"]) == 8  # the reports
+    for path in written:
+        assert CANARY not in str(path.relative_to(tmp_path))
+        assert CANARY.encode() not in path.read_bytes(), path.name
