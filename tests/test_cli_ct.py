@@ -76,12 +76,18 @@ def test_train_then_predict(studies, model, tmp_path):
     assert "Research use only" in (tmp_path / "run" / "summary.md").read_text()
 
 
-def test_the_same_training_is_not_done_twice_and_another_is_refused(studies, model):
+def test_the_same_training_is_not_done_twice_and_another_is_refused(studies, model, tmp_path):
     before = (model / "model.safetensors").stat().st_mtime_ns
     done = train(studies, model)
     assert done.exit_code == 0 and "holds this training, finished" in done.stdout
     assert (model / "model.safetensors").stat().st_mtime_ns == before
     fails(train(studies, model, "--seed", 3), 74, "seed was 0", "--overwrite")
+    other = tmp_path / "labels.csv"
+    other.write_text((studies.parent / "scans.csv").read_text() + "another,1\n")
+    done = call("ct", "train", studies, "--labels", other, "--out", model, *FEW)
+    fails(done, 74, "labels was", "--overwrite")
+    fails(call("ct", "train", studies, "--labels", tmp_path / "none.csv", "--out", model, *FEW), 66, "none.csv")
+    fails(train(studies, tmp_path / "new", "--windows", "brain"), 65, "name:level/width")
 
 
 def test_bad_scans_are_listed_in_failures(studies, model, tmp_path):
@@ -109,20 +115,15 @@ def test_demo_runs_from_files_to_scores(tmp_path, monkeypatch):
     from psimil.ct import demo
 
     monkeypatch.setattr(demo, "PIXELS", 32)
-    monkeypatch.setattr(demo, "CTPipeline", lambda **given: demo_pipeline(**given))
+    monkeypatch.setattr(demo, "SIZE", 16)
+    monkeypatch.setattr(demo, "EPOCHS", 1)
+    monkeypatch.setattr(demo, "INDUCING", 8)
     done = call("ct", "demo", "--out", tmp_path / "demo", "--train", 8, "--test", 4, "--json")
     assert done.exit_code == 0, done.output
     scores = json.loads(done.stdout)["scores"]
     assert {"scans", "slices", "uncertainty_auc", "attention_slice_auc"} <= set(scores)
     assert len(pd.read_csv(tmp_path / "demo" / "scores.csv")) == 7
     assert len(list((tmp_path / "demo" / "figures").glob("*.png"))) == 4
-
-
-def demo_pipeline(**given):
-    from psimil import VGPMIL
-    from psimil.ct import CTPipeline
-
-    return CTPipeline(size=96, epochs=1, gp=VGPMIL(n_inducing=8), **given)
 
 
 def killed_after(command, environment, seconds):

@@ -1,6 +1,7 @@
 """From studies to predictions: cohort, labels, pipeline, tables, figures and reports of one prediction."""
 
 import shutil
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from ct_files import uid_of, write_series, write_slice
 from ct_studies import SLICES, write_studies
 from psimil import VGPMIL
 from psimil.ct import Cohort, CTPipeline, Slices, index_folder, read_report, read_series
-from psimil.ct.cohort import Failure, usable_studies
+from psimil.ct.cohort import Failure, ReadingRules, usable_studies
 from psimil.ct.labels import ScanLabels
 from psimil.ct.prediction import predict_cohort
 from psimil.ct.results import RESEARCH, CTResults, write_results
@@ -85,7 +86,7 @@ def test_a_scan_that_cannot_be_read_is_listed_and_the_others_go_on(studies, tmp_
     assert len(found.slices) == 11
     assert [failure.scan for failure in found.failures] == [uid_of("scout"), uid_of("study 0 5")]
     assert "1 of 6 slices cannot be read. slice 3:" in found.failures[1].reason
-    items = list(cohort.read(size=16, skip_bad=True))
+    items = list(replace(cohort, rules=ReadingRules(skip_bad=True)).read(size=16))
     assert not any(isinstance(item, Failure) for item in items)
     assert "incomplete 5/6" in next(item for item in items if item.id == uid_of("study 0 5")).notes
 
@@ -101,9 +102,9 @@ def test_the_series_of_a_study_can_be_named(tmp_path):
         write_series(tmp_path / series, n, spacing=100 / n, series=series, size=16)
     studies = index_folder(tmp_path, hasher=str).studies
     assert Cohort.of(studies).chosen[0].n_slices == 20
-    assert Cohort.of(studies, thickness=1.5).chosen[0].n_slices == 60
+    assert Cohort.of(studies, ReadingRules(thickness=1.5)).chosen[0].n_slices == 60
     named = next(part.id for part in studies[0].series if part.n_slices == 60)
-    assert Cohort.of(studies, series=[named]).chosen[0].reason == f"series {named} was asked for."
+    assert Cohort.of(studies, ReadingRules(series=(named,))).chosen[0].reason == f"series {named} was asked for."
 
 
 def test_paths_scans_and_slices_predict_the_same(studies, trained):

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from psimil.ct.windows import BLOOD, BONE, BRAIN, SOFT, WINDOWS, Window, windows
+from psimil.ct.windows import BLOOD, BONE, BRAIN, SOFT, WINDOWS, Window, read_windows, windows
 from psimil.foundations.errors import InputError
 
 
@@ -84,3 +84,15 @@ def test_large_blocks_do_not_overflow():
 def test_bad_arguments_are_named(call, message):
     with pytest.raises(InputError, match=message):
         call()
+
+
+@pytest.mark.parametrize("text", ["", "brain", "brain:40", "brain:40/80/9", "brain:a/b", ":40/80", "brain:40/80,"])
+def test_windows_that_cannot_be_read(text):
+    with pytest.raises(InputError, match="written as name:level/width"):
+        read_windows(text)
+
+
+def test_windows_are_read_from_text():
+    assert read_windows("brain:40/80,blood:80/200,soft tissue:40/380") == WINDOWS
+    with pytest.raises(InputError, match="the width must be > 0"):
+        read_windows("brain:40/0")

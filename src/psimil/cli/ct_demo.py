@@ -24,15 +24,16 @@ def demo(
     """Write synthetic head CT studies, train on some from scan labels alone, predict, draw and score the others."""
     shell = Shell(as_json, quiet)
     with shell.listening():
-        from psimil.ct.demo import run_demo, score_table
+        from psimil.ct.demo import demo_pipeline, run_demo, score_table, write_demo_studies
         from psimil.ct.results import write_results
         from psimil.environment import environment
         from psimil.rundir import opened
 
         studies = f"studies-{train}-{test}-{seed}"  # the same name, the same bytes: nothing old stays among them
         with opened(out, overwrite=True) as run:
-            with shell.progress(2 * (train + test) + 40, "demo") as step:
-                done = run_demo(run.aside / studies, train=train, test=test, seed=seed, progress=step)
+            with shell.progress(2 * (train + test) + 20, "demo") as step:
+                files = write_demo_studies(run.aside / studies, train, test, seed=seed, progress=step)
+                done = run_demo(*files, demo_pipeline(seed), step)
             run.start(environment(seed))
             done.pipeline.save(run.aside / "model")
             write_results(run, done.results, figures=6)

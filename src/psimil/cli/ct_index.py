@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from psimil.cli.ct_options import Folder, SeriesIds, ShowIds, Thickness, chosen
+from psimil.cli.ct_options import Folder, MaxPixels, Modalities, SeriesIds, ShowIds, Thickness, chosen, rules
 from psimil.cli.exits import NOTE
 from psimil.cli.options import Debug, Json, Overwrite, Quiet
 from psimil.cli.shell import Shell
@@ -25,6 +25,8 @@ def index(
     ] = None,
     thickness: Thickness = 5.0,
     series: SeriesIds = None,
+    modalities: Modalities = None,
+    max_pixels: MaxPixels = 4096,
     show_ids: ShowIds = False,
     overwrite: Overwrite = False,
     as_json: Json = False,
@@ -34,7 +36,7 @@ def index(
     """Show studies, series, slices, thickness and problems of a folder; no pixels are read."""
     shell = Shell(as_json, quiet)
     with shell.listening():
-        found, cohort = chosen(directory, show_ids, thickness, series)
+        found, cohort = chosen(directory, show_ids, rules(thickness, series, False, modalities, max_pixels))
         reasons = {(part.study_id, part.id): part.reason for part in cohort.chosen}
         rows = [_row(study, part, reasons) for study in found.studies for part in study.series]
         if out is not None:

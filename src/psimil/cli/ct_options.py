@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from psimil.ct.cohort import Cohort
+    from psimil.ct.cohort import Cohort, ReadingRules
     from psimil.ct.index import Index
 
 Folder = Annotated[
@@ -28,6 +28,25 @@ SeriesIds = Annotated[
 SkipBad = Annotated[
     bool, typer.Option("--skip-bad", help="Leave out slices that cannot be read; by default their scan fails.")
 ]
+Modalities = Annotated[
+    list[str] | None, typer.Option("--allow-modality", metavar="CODE", help="Read this modality, too; CT always is.")
+]
+MaxPixels = Annotated[
+    int, typer.Option("--max-pixels", min=1, max=65535, help="Rows and columns above which a slice is refused.")
+]
+
+
+def rules(
+    thickness: float, series: list[str] | None, skip_bad: bool, modalities: list[str] | None, max_pixels: int
+) -> ReadingRules:
+    """How the scans of a folder are read."""
+    from dataclasses import replace
+
+    from psimil.ct.cohort import ReadingRules
+    from psimil.ct.limits import LIMITS
+
+    limits = replace(LIMITS, side=max_pixels)
+    return ReadingRules(thickness, tuple(series or ()), skip_bad, ("CT", *(modalities or ())), limits)
 
 
 def hasher(show_ids: bool) -> Callable[[str], str]:
@@ -37,10 +56,10 @@ def hasher(show_ids: bool) -> Callable[[str], str]:
     return Plain() if show_ids else Hasher.of_user()
 
 
-def chosen(directory: Path, show_ids: bool, thickness: float, series: list[str] | None) -> tuple[Index, Cohort]:
+def chosen(directory: Path, show_ids: bool, how: ReadingRules) -> tuple[Index, Cohort]:
     """The index of a folder, and the series that are read of it."""
     from psimil.ct.cohort import Cohort, usable_studies
     from psimil.ct.index import index_folder
 
-    index = index_folder(directory, hasher=hasher(show_ids))
-    return index, Cohort.of(usable_studies(index), thickness=thickness, series=series or ())
+    index = index_folder(directory, hasher=hasher(show_ids), modalities=how.modalities, limits=how.limits)
+    return index, Cohort.of(usable_studies(index), how)

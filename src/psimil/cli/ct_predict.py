@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from psimil.cli.ct_options import Folder, SeriesIds, ShowIds, SkipBad, Thickness, chosen
+from psimil.cli.ct_options import Folder, MaxPixels, Modalities, SeriesIds, ShowIds, SkipBad, Thickness, chosen, rules
 from psimil.cli.exits import NOTE
 from psimil.cli.options import Debug, Json, Out, Overwrite, Quiet
 from psimil.cli.shell import Shell
@@ -27,6 +27,8 @@ def predict(
     thickness: Thickness = 5.0,
     series: SeriesIds = None,
     skip_bad: SkipBad = False,
+    modalities: Modalities = None,
+    max_pixels: MaxPixels = 4096,
     show_ids: ShowIds = False,
     overwrite: Overwrite = False,
     as_json: Json = False,
@@ -45,11 +47,13 @@ def predict(
 
         pipeline = CTPipeline.load(model, device=device)
         with opened(out, overwrite=overwrite) as run:
-            _, cohort = chosen(directory, show_ids, thickness, series)
+            how = rules(thickness, series, skip_bad, modalities, max_pixels)
+            _, cohort = chosen(directory, show_ids, how)
             with shell.progress(len(cohort), "reading") as step:
                 known = None if truth is None else read_slice_labels(truth)
-                results = predict_cohort(pipeline, cohort, skip_bad=skip_bad, truth=known, progress=step)
+                results = predict_cohort(pipeline, cohort, truth=known, progress=step)
             run.start(environment())
+            run.write_table("series.csv", cohort.table())
             n = min(figures, len(results.slices)) + reports * len(results.slices)
             with shell.progress(n, "writing") as step:
                 refused = write_results(run, results, figures=figures, reports=reports, progress=step)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from psimil.cli.ct_options import Folder, SeriesIds, ShowIds, SkipBad, Thickness, chosen
+from psimil.cli.ct_options import Folder, MaxPixels, Modalities, SeriesIds, ShowIds, SkipBad, Thickness, chosen, rules
 from psimil.cli.exits import NOTE
 from psimil.cli.options import Debug, Json, Overwrite, Quiet, choice
 from psimil.cli.shell import Shell
@@ -43,7 +43,11 @@ def train(
         str, typer.Option("--model", parser=choice("vgpmil", "gvgpmil"), metavar="MODEL", help="vgpmil or gvgpmil.")
     ] = "vgpmil",
     inducing: Annotated[int, typer.Option("--inducing", min=1, help="Inducing points.")] = 200,
-    size: Annotated[int, typer.Option("--size", min=8, max=512, help="Pixels along a side of a slice.")] = 96,
+    size: Annotated[int, typer.Option("--size", min=8, max=512, help="Pixels along a side of a slice.")] = 128,
+    windows: Annotated[
+        str,
+        typer.Option("--windows", metavar="NAME:LEVEL/WIDTH,...", help="What the CNN sees of a slice, in HU."),
+    ] = "brain:40/80,blood:80/200,soft tissue:40/380",
     epochs: Annotated[int, typer.Option("--epochs", min=1, help="Passes of the CNN over the scans, at most.")] = 40,
     joint: Annotated[
         int, typer.Option("--joint", min=0, metavar="EPOCHS", help="Epochs of joint training of CNN and process.")
@@ -53,6 +57,8 @@ def train(
     thickness: Thickness = 5.0,
     series: SeriesIds = None,
     skip_bad: SkipBad = False,
+    modalities: Modalities = None,
+    max_pixels: MaxPixels = 4096,
     show_ids: ShowIds = False,
     overwrite: Overwrite = False,
     as_json: Json = False,
@@ -67,14 +73,18 @@ def train(
     shell = Shell(as_json, quiet)
     with shell.listening():
         from psimil import GVGPMIL, VGPMIL
+        from psimil.ct.labels import digest
         from psimil.ct.pipeline import CTPipeline
         from psimil.ct.training_set import read_training_set
+        from psimil.ct.windows import read_windows
         from psimil.workdir import open_workdir
 
+        seen = read_windows(windows)
         process = {"vgpmil": VGPMIL, "gvgpmil": GVGPMIL}[model](n_inducing=inducing, random_state=seed)
         config = {
             "command": "ct train", "features": features, "model": model, "inducing": inducing, "size": size,
-            "epochs": epochs, "joint": joint, "seed": seed, "thickness": thickness, "skip_bad": skip_bad,
+            "windows": windows, "epochs": epochs, "joint": joint, "seed": seed, "thickness": thickness,
+            "skip_bad": skip_bad, "labels": digest(labels),
         }  # fmt: skip
         work = open_workdir(out, config, key="command", own=OWN, overwrite=overwrite)
         if (out / DONE).is_file():
@@ -83,12 +93,13 @@ def train(
             )
             shell.result(model=str(out), finished_before=True)
             return
-        _, cohort = chosen(directory, show_ids, thickness, series)
+        how = rules(thickness, series, skip_bad, modalities, max_pixels)
+        _, cohort = chosen(directory, show_ids, how)
         with shell.progress(len(cohort), "reading") as step:
-            found = read_training_set(cohort, labels, size=size, skip_bad=skip_bad, progress=step)
+            found = read_training_set(cohort, labels, windows=seen, size=size, progress=step)
         with shell.progress(epochs + joint, "training") as step:
             pipeline = CTPipeline(
-                features, size, gp=process, epochs=epochs, joint_epochs=joint, device=device,
+                features, size, seen, process, epochs=epochs, joint_epochs=joint, device=device,
                 checkpoint=out / CHECKPOINT, callback=lambda record: step(_words(record)), random_state=seed,
             ).fit(found.slices, found.y)  # fmt: skip
         facts = _write(work, pipeline, found.slices, found.y, found.failures, cohort)
@@ -121,8 +132,7 @@ def _write(
     extractor = pipeline.extractor_
     work.write_table("history.csv", pd.DataFrame([asdict(record) for record in extractor.history_]))
     work.write_table("failures.csv", pd.DataFrame([asdict(one) for one in failures], columns=["scan", "reason"]))
-    rows = [(study.id, part.id, part.reason) for study, part in zip(cohort.studies, cohort.chosen, strict=True)]
-    work.write_table("series.csv", pd.DataFrame(rows, columns=["scan", "series", "reason"]))
+    work.write_table("series.csv", cohort.table())
     held_out = [number in set(extractor.held_out_) for number in range(len(slices))]
     scans = pd.DataFrame({"scan": [part.id for part in slices], "label": y, "held_out_from_cnn": held_out})
     scans["slices"] = [len(part) for part in slices]

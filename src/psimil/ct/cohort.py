@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from psimil.ct.index import Index
+from psimil.ct.limits import LIMITS, Limits
+from psimil.ct.sandbox import Sandbox
 from psimil.ct.selection import choose_series
 from psimil.ct.series import read_series
 from psimil.ct.slices import Slices
 from psimil.ct.study import Series, Study
 from psimil.ct.windows import WINDOWS, Window
 from psimil.foundations.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -28,6 +34,31 @@ class Failure:
     reason: str
 
 
+@dataclass(frozen=True)
+class ReadingRules:
+    """Which series of a study is read, and what is accepted.
+
+    Parameters
+    ----------
+    thickness : wanted, in millimetres, where a study has several series.
+    series : ids of series that are taken where a study has one of them.
+    skip_bad : leave out slices that cannot be read; by default their scan fails.
+    modalities : that are read.
+    limits : sizes above which a file is refused.
+
+    Examples
+    --------
+    >>> ReadingRules(thickness=2.5).modalities
+    ('CT',)
+    """
+
+    thickness: float = 5.0
+    series: tuple[str, ...] = ()
+    skip_bad: bool = False
+    modalities: tuple[str, ...] = ("CT",)
+    limits: Limits = LIMITS
+
+
 @dataclass(frozen=True, eq=False)
 class Cohort:
     """One chosen series per study, and the studies that have none.
@@ -36,6 +67,7 @@ class Cohort:
     ----------
     studies, chosen : (B,) pairs; ``chosen[b].reason`` says why that series.
     failures : studies without a series to read.
+    rules : how they are read.
 
     Examples
     --------
@@ -47,39 +79,53 @@ class Cohort:
     studies: tuple[Study, ...]
     chosen: tuple[Series, ...]
     failures: tuple[Failure, ...] = ()
+    rules: ReadingRules = ReadingRules()
 
     @classmethod
-    def of(cls, studies: Sequence[Study], *, thickness: float = 5.0, series: Sequence[str] = ()) -> Cohort:
-        """The series that the rule picks, or those of these ids.
-
-        Parameters
-        ----------
-        thickness : wanted, in millimetres.
-        series : ids of series that are taken where a study has one of them.
-        """
+    def of(cls, studies: Sequence[Study], rules: ReadingRules | None = None) -> Cohort:
+        """The series that the rules pick."""
+        rules = rules or ReadingRules()
         kept, chosen, failures = [], [], []
         for study in studies:
-            wanted = next((part.id for part in study.series if part.id in series), None)
+            wanted = next((part.id for part in study.series if part.id in rules.series), None)
             try:
-                chosen.append(choose_series(study, series=wanted, thickness=thickness))
+                chosen.append(choose_series(study, series=wanted, thickness=rules.thickness))
                 kept.append(study)
             except InputError as error:
                 failures.append(Failure(study.id, str(error)))
-        return cls(tuple(kept), tuple(chosen), tuple(failures))
+        return cls(tuple(kept), tuple(chosen), tuple(failures), rules)
 
     def __len__(self) -> int:
         return len(self.chosen)
 
-    def read(
-        self, *, windows: Sequence[Window] = WINDOWS, size: int = 96, skip_bad: bool = False
-    ) -> Iterator[Slices | Failure]:
+    def table(self) -> pd.DataFrame:
+        """One row per scan: its study, the series that is read, and why that one."""
+        import pandas as pd
+
+        rows = [(study.id, part.id, part.reason) for study, part in zip(self.studies, self.chosen, strict=True)]
+        return pd.DataFrame(rows, columns=["scan", "series", "reason"])
+
+    def some(self, studies: Collection[str]) -> Cohort:
+        """The studies of these ids alone, without failures."""
+        kept = [pair for pair in zip(self.studies, self.chosen, strict=True) if pair[0].id in studies]
+        return replace(self, studies=tuple(a for a, _ in kept), chosen=tuple(b for _, b in kept), failures=())
+
+    def read(self, *, windows: Sequence[Window] = WINDOWS, size: int = 128) -> Iterator[Slices | Failure]:
         """Each scan in turn, windowed and named by its study; a Failure in place of one that cannot be read."""
-        for study, series in zip(self.studies, self.chosen, strict=True):
-            try:
-                scan = replace(read_series(series, skip_bad=skip_bad), id=study.id)
-                yield Slices.of(scan, windows, size)
-            except InputError as error:
-                yield Failure(study.id, str(error))
+        rules = self.rules
+        with Sandbox() as sandbox:
+            for study, series in zip(self.studies, self.chosen, strict=True):
+                try:
+                    scan = read_series(
+                        series,
+                        skip_bad=rules.skip_bad,
+                        modalities=rules.modalities,
+                        limits=rules.limits,
+                        sandbox=sandbox,
+                    )
+                    yield Slices.of(replace(scan, id=study.id), windows, size)
+                except InputError as error:
+                    yield Failure(study.id, str(error))
 
 
 def usable_studies(index: Index) -> tuple[Study, ...]:

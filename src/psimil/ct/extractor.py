@@ -92,7 +92,7 @@ class FeatureExtractor(TransformerMixin, BaseEstimator):
     def __init__(
         self,
         n_features: int = 8,
-        size: int = 96,
+        size: int = 128,
         windows: Sequence[Window] | None = None,
         attention_width: int = 64,
         channels: Sequence[int] = (16, 32, 64, 64),

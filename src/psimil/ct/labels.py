@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import hashlib
 import re
 import warnings
 import zlib
@@ -175,6 +176,20 @@ def read_scan_labels(path: str | Path) -> ScanLabels:
         if column is None or LABEL_COLUMN not in lower:
             raise InputError(f'{path.name} needs the columns "scan" and "label", one row per scan.')
         return _plain_or_rsna(_cells(rows, lower, path.name), column, path.name)
+
+
+def digest(path: str | Path) -> str:
+    """What tells one file of labels from another: the start of its SHA-256.
+
+    Raises
+    ------
+    MissingFile
+        When there is no such file.
+    """
+    try:
+        return hashlib.sha256(Path(path).read_bytes()).hexdigest()[:16]
+    except OSError:
+        raise MissingFile(f"{Path(path).name} was not found. Check its name.") from None
 
 
 def _plain_or_rsna(rows: Iterator[Row], column: str, name: str) -> ScanLabels:

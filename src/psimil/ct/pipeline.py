@@ -64,7 +64,7 @@ class CTPipeline(ClassifierMixin, BaseEstimator):
     def __init__(
         self,
         n_features: int = 8,
-        size: int = 96,
+        size: int = 128,
         windows: Sequence[Window] | None = None,
         gp: PsiVGPMIL | None = None,
         epochs: int = 40,

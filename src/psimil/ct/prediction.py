@@ -16,7 +16,6 @@ def predict_cohort(
     pipeline: CTPipeline,
     cohort: Cohort,
     *,
-    skip_bad: bool = False,
     truth: Mapping[str, int] | None = None,
     progress: Callable[[str], None] = lambda note: None,
 ) -> CTResults:
@@ -35,7 +34,7 @@ def predict_cohort(
     extractor = pipeline.extractor_
     slices: list[Slices] = []
     failures = list(cohort.failures)
-    for item in cohort.read(windows=extractor.weights_.windows, size=extractor.size, skip_bad=skip_bad):
+    for item in cohort.read(windows=extractor.weights_.windows, size=extractor.size):
         if isinstance(item, Failure):
             failures.append(item)
         else:

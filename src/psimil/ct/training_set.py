@@ -33,8 +33,7 @@ def read_training_set(
     labels: ScanLabels | str | Path,
     *,
     windows: Sequence[Window] = WINDOWS,
-    size: int = 96,
-    skip_bad: bool = False,
+    size: int = 128,
     progress: Callable[[str], None] = lambda note: None,
 ) -> TrainingSet:
     """Read the scans that have a label; the others, and those that cannot be read, are listed.
@@ -52,11 +51,10 @@ def read_training_set(
     known = labels if isinstance(labels, ScanLabels) else read_scan_labels(labels)
     pairs = list(zip(cohort.studies, cohort.chosen, strict=True))
     found = known.match({study.id: names_of(study, series) for study, series in pairs})
-    labelled = [pair for pair in pairs if pair[0].id in found]
     failures = [*cohort.failures, *(Failure(study.id, NO_LABEL) for study, _ in pairs if study.id not in found)]
-    part = Cohort(*(tuple(column) for column in zip(*labelled, strict=True)))
+    part = cohort.some(found)
     slices, y = [], []
-    for study, item in zip(part.studies, part.read(windows=windows, size=size, skip_bad=skip_bad), strict=True):
+    for study, item in zip(part.studies, part.read(windows=windows, size=size), strict=True):
         if isinstance(item, Failure):
             failures.append(item)
         else:
@@ -64,7 +62,7 @@ def read_training_set(
             y.append(found[study.id])
         progress("scans")
     if not slices:
-        raise InputError(f"none of {len(labelled)} scans can be read. The first: {failures[-1].reason}")
+        raise InputError(f"none of {len(part)} scans can be read. The first: {failures[-1].reason}")
     return TrainingSet(slices, np.array(y, dtype=np.int64), failures)
 
 

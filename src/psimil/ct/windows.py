@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -52,6 +53,26 @@ BLOOD = Window("blood", 80, 200)
 SOFT = Window("soft tissue", 40, 380)
 BONE = Window("bone", 600, 2800)
 WINDOWS = (BRAIN, BLOOD, SOFT)
+WRITTEN = re.compile(r"([^:,]+):(-?\d+\.?\d*)/(\d+\.?\d*)")
+
+
+def read_windows(text: str) -> tuple[Window, ...]:
+    """Windows written as ``name:level/width``, with commas between them.
+
+    Raises
+    ------
+    InputError
+        When the text is not of that form.
+
+    Examples
+    --------
+    >>> read_windows("brain:40/80, bone:600/2800")
+    (Window(name='brain', level=40.0, width=80.0), Window(name='bone', level=600.0, width=2800.0))
+    """
+    found = [WRITTEN.fullmatch(part.strip()) for part in text.split(",")]
+    if not all(found):
+        raise InputError(f"windows are written as name:level/width with commas between them, got {text!r}.")
+    return tuple(Window(match[1], float(match[2]), float(match[3])) for match in found if match)
 
 
 def windows(hu: ArrayLike, chosen: Sequence[Window] = WINDOWS, *, size: int | None = 128) -> NDArray[np.float32]:
