@@ -6,20 +6,21 @@ import logging
 import os
 import warnings
 from collections.abc import Sequence
-from dataclasses import fields
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from psimil.estimator_settings import evaluation_of, options_of
 from psimil.foundations.errors import InputError
 from psimil.inference.options import Options
 from psimil.inference.preparation import Supervision
 from psimil.inference.trained import TrainedModel
-from psimil.inference.training import Callback, Training, train
+from psimil.inference.training import Callback, Training
+from psimil.inference.training_by_size import train_by_size
 from psimil.labels import read_bag_labels, read_bags, read_instance_labels, read_random_state, read_weights
-from psimil.model.bags import Bags, as_real
+from psimil.model.bags import Bags
 from psimil.model.densities import Density, GammaMixture
 from psimil.model.kernels import Kernel
 from psimil.predictor import BagPredictor
@@ -181,6 +182,7 @@ class PsiVGPMIL(BagPredictor):
         sample_weight: Any = None,
         eval_set: tuple[Any, Any] | None = None,
         callbacks: Sequence[Callback] = (),
+        batch_bags: int | None = None,
     ) -> Self:
         """Learn from bags and one 0/1 label each.
 
@@ -193,6 +195,7 @@ class PsiVGPMIL(BagPredictor):
             folds count every bag once.
         eval_set : (bags, y) for early stopping.
         callbacks : called with a dict after every pass; a true answer stops the fit.
+        batch_bags : bags of a minibatch; None for passes over all bags.
         """
         if y is None:
             raise InputError("fit needs bag labels: fit(bags, y). requires y to be passed, but the target y is None")
@@ -201,20 +204,21 @@ class PsiVGPMIL(BagPredictor):
         options = self._options(found.n_features)
         known = read_instance_labels(y_instances, found, T, self.H)
         supervision = Supervision(T, read_weights(sample_weight, found), known)
-        training = train(
+        training = train_by_size(
             found,
             supervision,
             options,
             rng=read_random_state(self.random_state),
-            evaluation=self._evaluation(eval_set, found),
+            evaluation=evaluation_of(eval_set, found, self.early_stopping),
             callbacks=(*callbacks, *([_log_row] if self.verbose else [])),
             previous=self._previous(found) if self.warm_start else None,
+            batch_bags=batch_bags,
         )
         return self._keep(training, found, T)
 
     def _keep(self, training: Training, bags: Bags, T: Array) -> Self:
         self.model_, self.history_, self.loo_ = training.model, training.history, training.loo
-        self.label_posterior_ = bags.in_input_order(training.pi)
+        self.label_posterior_ = None if training.pi is None else bags.in_input_order(training.pi)
         last = [row for row in training.history if row["stage"] == training.history[-1]["stage"]]
         score = f"eval_{self.early_stopping}"
         kept = last[-1] if self.early_stopping is None else max(last, key=lambda row: row[score])
@@ -245,30 +249,9 @@ class PsiVGPMIL(BagPredictor):
             raise InputError(f"warm_start: model has {len(model.scaling.location)} features, got {bags.n_features}.")
         return model
 
-    def _evaluation(self, eval_set: tuple[Any, Any] | None, training: Bags) -> tuple[Bags, Array] | None:
-        if eval_set is None:
-            if self.early_stopping in ("auc", "log_loss"):
-                raise InputError(f'early_stopping "{self.early_stopping}" needs eval_set=(bags, y).')
-            return None
-        if not isinstance(eval_set, (tuple, list)) or len(eval_set) != 2:
-            raise InputError("eval_set must be a pair (bags, y).")
-        bags = read_bags(eval_set[0], what="evaluation set")
-        if bags.n_features != training.n_features:
-            raise InputError(f"eval_set has {bags.n_features} features, expected {training.n_features}.")
-        T = read_bag_labels(eval_set[1], bags)
-        if self.early_stopping == "auc" and T.min() == T.max():
-            raise InputError('early_stopping "auc" needs evaluation bags of both labels.')
-        return bags, T
-
     def _options(self, n_features: int) -> Options:
-        values = {f.name: getattr(self, f.name) for f in fields(Options)}
-        values["density"] = self._default_density if self.density is None else self.density
-        if self.inducing_points is not None:
-            Z = as_real(self.inducing_points, "inducing_points")
-            if Z.ndim != 2 or Z.shape[1] != n_features or len(Z) == 0 or not np.isfinite(Z).all():
-                raise InputError(f"inducing_points have shape {Z.shape}, expected (points, {n_features}), all finite.")
-            values["inducing_points"] = Z
-        return Options(**values)
+        density = self._default_density if self.density is None else self.density
+        return options_of(self, n_features, density)
 
 
 class VGPMIL(PsiVGPMIL):

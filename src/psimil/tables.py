@@ -32,7 +32,7 @@ def read_bags(
 
     Parameters
     ----------
-    path : ``.csv``, ``.csv.gz``, ``.parquet`` or ``.npz``. An npz archive holds ``X`` (N, D) with ``bag_ids`` (N,), or
+    path : ``.csv``, ``.csv.gz``, ``.parquet`` or ``.npz``, or a store (:mod:`psimil.store`). An npz archive holds ``X`` (N, D) with ``bag_ids`` (N,), or
         with ``offsets`` (B+1,) and optionally ``ids`` (B,); optionally ``y`` (per row, or per bag in the order of the
         sorted ids), ``y_instances`` (N,) and ``feature_names`` (D,).
     bag : column of the bag ids.
@@ -64,7 +64,11 @@ def read_bags(
     """
     path = Path(path)
     if path.is_dir():
-        raise InputError(f"{path.name} is a directory. Name a file.")
+        from psimil.store import is_store, open_store
+
+        if is_store(path):
+            return open_store(path).table()
+        raise InputError(f"{path.name} is a directory. Name a file, or a store of psimil data import.")
     if not path.exists():
         raise MissingFile(f"{path.name} was not found. Check the path.")
     if path.name.endswith(".npz"):

@@ -14,8 +14,8 @@ from psimil.cli.shell import Shell
 
 def demo(
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where files go.")] = Path("ct-demo"),
-    train: Annotated[int, typer.Option("--train", min=8, help="Scans to train on.")] = 80,
-    test: Annotated[int, typer.Option("--test", min=4, help="Scans to predict.")] = 40,
+    train: Annotated[int, typer.Option("--train", min=8, help="Scans to train on.")] = 200,
+    test: Annotated[int, typer.Option("--test", min=4, help="Scans to predict.")] = 60,
     seed: Annotated[int, typer.Option(min=0)] = 0,
     as_json: Json = False,
     quiet: Quiet = False,

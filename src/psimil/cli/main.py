@@ -10,6 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from psimil.cli.ct import ct
+from psimil.cli.data import data
 from psimil.cli.demo import demo
 from psimil.cli.evaluate import evaluate
 from psimil.cli.exits import report
@@ -63,6 +64,7 @@ def _root(
 for command in (demo, fit, predict, evaluate, info, reproduce):
     app.command()(command)
 app.add_typer(ct)
+app.add_typer(data)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -10,7 +10,7 @@ import typer
 
 from psimil.cli.exits import set_debug
 
-TABLE_HELP = "CSV, parquet or npz file with one row per instance."
+TABLE_HELP = "CSV, parquet or npz file with one row per instance, or a store."
 
 
 def choice(*values: str) -> Callable[[str], str]:

@@ -147,7 +147,7 @@ def _draw(run: RunDirectory, results: CTResults, number: int, place: int) -> Non
     ax = plot_strip(results.prediction, name, truth, slices.images[:, 0])
     figure = ax.get_figure(root=True)
     assert figure is not None  # plot_strip made one
-    figure.text(0.005, 0.005, RESEARCH, ha="left", va="bottom", fontsize=7)
+    figure.text(0.005, 0.995, RESEARCH, ha="left", va="top", fontsize=7)
     save_figure(ax, run.figure(f"scan-{place:03d}"), strip_table(results.prediction, name, truth))
     close(figure)
 

@@ -7,8 +7,9 @@ An ascent step of F is an ascent step of the bound (docs/derivations.md).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +36,65 @@ class Collapsed:
     posterior: Posterior
 
 
+class Adjoint(NamedTuple):
+    """What the backward sweep needs of q(v): weights (M + 2, M) or (M + 1, M), and L^-1 (M, M)."""
+
+    weights: Array
+    L_inverse: Array
+
+
+class Forward(NamedTuple):
+    """Sums over instances: upper triangle of V' Theta V (M, M), V' kappa (M,), and sum_n rho_n."""
+
+    gram: Array
+    V_kappa: Array
+    value: float
+
+    @classmethod
+    def zero(cls, size: int) -> Forward:
+        """Before any instance."""
+        return cls(np.zeros((size, size)), np.zeros(size), 0.0)
+
+    def __add__(self, other: Forward) -> Forward:  # type: ignore[override]  # a sum, not a longer tuple
+        return Forward(self.gram + other.gram, self.V_kappa + other.V_kappa, self.value + other.value)
+
+
+class Backward(NamedTuple):
+    """Sums over instances: the gradient by way of K_xz (P,), and V' diag(rho') V (M, M)."""
+
+    gradient: Array
+    moved: Array
+
+    @classmethod
+    def zero(cls, gp: SparseGP) -> Backward:
+        """Before any instance."""
+        return cls(np.zeros(len(gp.kernel.log_parameters)), np.zeros((len(gp.Z), len(gp.Z))))
+
+    def __add__(self, other: Backward) -> Backward:  # type: ignore[override]  # a sum, not a longer tuple
+        return Backward(self.gradient + other.gradient, self.moved + other.moved)
+
+
+def maximised(gp: SparseGP, forward: Forward, backward: Callable[[Adjoint], Backward]) -> Collapsed:
+    """F, its gradient and its q(v) from the sums over instances.
+
+    Parameters
+    ----------
+    backward : the sums of the backward sweep, given its adjoint.
+    """
+    V_kappa = forward.V_kappa
+    posterior = global_update(symmetric(forward.gram), V_kappa)
+    m, M = posterior.m, len(gp.Z)
+    value = forward.value + (0.5 * float(V_kappa @ m) - float(np.log(np.diag(posterior.R)).sum()))
+    second = (posterior.S + np.outer(m, m))[:, :M]
+    L_inverse = solve_lower(gp.L, np.eye(M))
+    # dF/dK_xz = [Theta V, kappa] [-(S + m m') L^-1; a'] + 2 diag(rho') V L^-1, a = L^-T m
+    gradient, moved = backward(Adjoint(np.vstack([-second, m[:M]]) @ L_inverse, L_inverse))
+    # dF/dK_zz = L^-T [ (I - S - m m') / 2 - V' diag(rho') V ] L^-1
+    core = 0.5 * (np.eye(M) - second[:M]) - moved
+    gradient = gradient + gp.kernel.gram_adjoint(gp.Z, gp.Z, L_inverse.T @ core @ L_inverse)
+    return Collapsed(value, gradient, gp, posterior)
+
+
 @dataclass
 class CollapsedBound:
     """F as a function of the kernel, for fixed theta and pi.
@@ -57,40 +117,32 @@ class CollapsedBound:
 
     def __call__(self, gp: SparseGP) -> Collapsed:
         """F and dF / d log parameters at the kernel of ``gp``."""
-        gram, V_kappa, value = np.zeros((gp.size, gp.size)), np.zeros(gp.size), 0.0
-        for chunk_gram, chunk_kappa, chunk_value in ordered_map(lambda c: self._forward(gp, c), self.problem.chunks):
-            gram += chunk_gram
-            V_kappa += chunk_kappa
-            value += chunk_value
-        posterior = global_update(symmetric(gram), V_kappa)
-        m, M = posterior.m, len(gp.Z)
-        value += 0.5 * float(V_kappa @ m) - float(np.log(np.diag(posterior.R)).sum())
+        return maximised(gp, self.forward(gp), lambda adjoint: self.backward(gp, adjoint))
 
-        second = (posterior.S + np.outer(m, m))[:, :M]
-        L_inverse = solve_lower(gp.L, np.eye(M))
-        # dF/dK_xz = [Theta V, kappa] [-(S + m m') L^-1; a'] + 2 diag(rho') V L^-1, a = L^-T m
-        weights = np.vstack([-second, m[:M]]) @ L_inverse
-        gradient, moved = np.zeros(len(gp.kernel.log_parameters)), np.zeros((M, M))
-        for chunk_gradient, chunk_moved in ordered_map(
-            lambda c: self._backward(gp, c, weights, L_inverse), self.problem.chunks
-        ):
-            gradient += chunk_gradient
-            moved += chunk_moved
-        # dF/dK_zz = L^-T [ (I - S - m m') / 2 - V' diag(rho') V ] L^-1
-        core = 0.5 * (np.eye(M) - second[:M]) - moved
-        gradient += gp.kernel.gram_adjoint(gp.Z, gp.Z, L_inverse.T @ core @ L_inverse)
-        return Collapsed(value, gradient, gp, posterior)
+    def forward(self, gp: SparseGP) -> Forward:
+        """The sums over instances that q(v) and F follow from."""
+        total = Forward.zero(gp.size)
+        for part in ordered_map(lambda c: self._forward(gp, c), self.problem.chunks):
+            total = total + part
+        return total
 
-    def _forward(self, gp: SparseGP, chunk: Chunk) -> tuple[Array, Array, float]:
+    def backward(self, gp: SparseGP, adjoint: Adjoint) -> Backward:
+        """The sums over instances that the gradient follows from."""
+        total = Backward.zero(gp)
+        for part in ordered_map(lambda c: self._backward(gp, c, *adjoint), self.problem.chunks):
+            total = total + part
+        return total
+
+    def _forward(self, gp: SparseGP, chunk: Chunk) -> Forward:
         rows, dtype = slice(chunk.start, chunk.stop), self.problem.X.dtype
         _, V = self._project(gp, chunk, fresh=True)
         value, _ = self._separable(gp, chunk, V)
         W = self.scratch.array("W", V.shape, dtype)
         np.multiply(V, np.sqrt(self.theta[rows]).astype(dtype, copy=False)[:, None], out=W)
         gram = add_gram(np.zeros((gp.size, gp.size), dtype=dtype), W)
-        return gram, self.kappa[rows].astype(dtype, copy=False) @ V, value
+        return Forward(gram, self.kappa[rows].astype(dtype, copy=False) @ V, value)
 
-    def _backward(self, gp: SparseGP, chunk: Chunk, weights: Array, L_inverse: Array) -> tuple[Array, Array]:
+    def _backward(self, gp: SparseGP, chunk: Chunk, weights: Array, L_inverse: Array) -> Backward:
         rows, dtype, M = slice(chunk.start, chunk.stop), self.problem.X.dtype, len(gp.Z)
         X = self.problem.X[rows]
         K, V = self._project(gp, chunk, fresh=False)
@@ -109,7 +161,7 @@ class CollapsedBound:
         by_diagonal = self._diagonal_slope(gp, chunk)
         if by_diagonal is not None:
             gradient = gradient + gp.kernel.diagonal_adjoint(X, by_diagonal)
-        return gradient, moved
+        return Backward(gradient, moved)
 
     def _project(self, gp: SparseGP, chunk: Chunk, *, fresh: bool) -> tuple[Array, Array]:
         """K_xz and V of a chunk; kept from the forward to the backward sweep, in the same memory at every call."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from psimil.inference.problem import Problem
 from psimil.inference.sparse_gp import SparseGP
 
 Array = NDArray[Any]
+AnyPass = TypeVar("AnyPass", bound="Pass")
 
 GROWTH, LARGEST_WEIGHT = 1.2, 6.0  # of over-relaxed steps; chosen on training bags, see docs/derivations.md
 
@@ -42,25 +43,31 @@ class Schedule:
 
 
 @dataclass(frozen=True)
-class Record:
+class Pass:
     """One iteration: the state before the update, its bound, and the statistics that give the next state.
 
-    ``kernel_moved`` says that the kernel is to change after this record, so the bound has not settled.
+    ``kernel_moved`` says that the kernel is to change after this pass, so the bound has not settled.
     """
 
-    step: int
     gp: SparseGP
-    projection: Projection
     posterior: Posterior
-    local: Local
     statistics: Statistics
     bound: Bound
-    kernel_moved: bool
+    step: int = 0
+    kernel_moved: bool = False
 
     @property
     def next_posterior(self) -> Posterior:
-        """q(v) after this pass, Eqs. (26) and (27); consistent with ``local``."""
+        """q(v) after this pass, Eqs. (26) and (27)."""
         return global_update(self.statistics.V_theta_V, self.statistics.V_kappa)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record(Pass):
+    """A pass over data in memory, with what it found for every instance; ``next_posterior`` is consistent with it."""
+
+    projection: Projection
+    local: Local
 
 
 def prior_log_z(projection: Projection, problem: Problem) -> float:
@@ -111,29 +118,53 @@ def iterate(
     step_kernel : how the kernel moves; None keeps it.
     pi : (N,) label posterior to start from, for rules that iterate.
     """
-    schedule = schedule or Schedule()
     projection = Projection.build(state.gp, problem)
     log_z = prior_log_z(projection, problem)
-    weight, record = 1.0, None
-    step = 0
+
+    def run(state: KernelState, previous: Record | None) -> Record:
+        nonlocal projection, log_z
+        if state.gp is not projection.gp:
+            projection = Projection.build(state.gp, problem)
+            log_z = prior_log_z(projection, problem)
+        local, statistics = local_pass(projection, state.posterior, problem, previous.local.pi if previous else pi)
+        bound = statistics.bound(state.posterior.kl, log_z)
+        return Record(state.gp, state.posterior, statistics, bound, projection=projection, local=local)
+
+    def move(state: KernelState, record: Record) -> KernelState:
+        assert step_kernel is not None  # not called otherwise
+        return step_kernel(state, record.local, problem, record.step)
+
+    yield from ascend(run, state, move if step_kernel else None, schedule or Schedule(), accelerate=accelerate)
+
+
+def ascend(
+    run: Callable[[KernelState, AnyPass | None], AnyPass],
+    state: KernelState,
+    move: Callable[[KernelState, AnyPass], KernelState] | None,
+    schedule: Schedule,
+    *,
+    accelerate: bool,
+) -> Iterator[AnyPass]:
+    """The loop of :func:`iterate`, whoever makes the passes.
+
+    Parameters
+    ----------
+    run : a pass from a state; it is given the last pass that counted.
+    move : moves the kernel after a pass; None keeps it.
+    """
+    weight, step = 1.0, 0
+    last: AnyPass | None = None
     while True:
-        gp, posterior = state.gp, state.posterior
-        local, statistics = local_pass(projection, posterior, problem, pi)
-        terms = statistics.potential, statistics.scale_mixture, statistics.bags, statistics.entropy
-        bound = Bound(posterior.kl, *terms, log_z)
-        if weight > 1.0 and record is not None and record.gp is gp and not bound.total >= record.bound.total:
-            weight, state = 1.0, KernelState(gp, record.next_posterior)
+        found = run(state, last)
+        if weight > 1.0 and last is not None and last.gp is state.gp and not found.bound.total >= last.bound.total:
+            weight, state = 1.0, KernelState(last.gp, last.next_posterior)
             continue
-        step, pi = step + 1, local.pi
-        waiting = step_kernel is not None and step <= schedule.last
-        record = Record(step, gp, projection, posterior, local, statistics, bound, waiting)
-        yield record
-        update = record.next_posterior
-        if step_kernel is not None and schedule.due(step):
-            state = step_kernel(KernelState(gp, update), local, problem, step)
-            if state.gp is not gp:
-                projection = Projection.build(state.gp, problem)
-                log_z = prior_log_z(projection, problem)
+        step += 1
+        last = replace(found, step=step, kernel_moved=move is not None and step <= schedule.last)
+        yield last
+        gp, posterior, update = last.gp, last.posterior, last.next_posterior
+        if move is not None and schedule.due(step):
+            state = move(KernelState(gp, update), last)
             continue
         weight = min(weight * GROWTH, LARGEST_WEIGHT) if accelerate and step > 1 else 1.0
         state = KernelState(gp, Posterior(posterior.m + weight * (update.m - posterior.m), update.R))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -55,9 +56,13 @@ class CollapsedStep:
 
     def __call__(self, state: KernelState, local: Local, problem: Problem, iteration: int) -> KernelState:
         """The best kernel met on the way."""
+        return self.climb(state, CollapsedBound(problem, local, self.log_z), float(problem.weights.sum()), iteration)
+
+    def climb(
+        self, state: KernelState, bound: Callable[[SparseGP], Collapsed], scale: float, iteration: int
+    ) -> KernelState:
+        """The best kernel met on the way up a collapsed bound that sums over data of total weight ``scale``."""
         best: Collapsed | None = None
-        bound = CollapsedBound(problem, local, self.log_z)
-        scale = float(problem.weights.sum())
 
         def objective(log_parameters: Array) -> tuple[float, Array]:
             nonlocal best

@@ -6,7 +6,7 @@ block, threads share the rows of V for the two products that matter, and the bag
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from psimil.foundations.blas import add_gram, multiply_upper
 from psimil.foundations.linalg import symmetric
 from psimil.foundations.threads import OrderedMap, Scratch, ordered_map, workers
+from psimil.inference.bound import Bound
 from psimil.inference.posterior import Posterior
 from psimil.inference.problem import Chunk, Problem, chunk_rows
 from psimil.inference.sparse_gp import SparseGP
@@ -91,6 +92,14 @@ class Statistics:
     scale_mixture: float
     bags: float
     entropy: float
+
+    def __add__(self, other: Statistics) -> Statistics:
+        """The sums over two sets of bags."""
+        return Statistics(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+    def bound(self, kl: float, log_z: float) -> Bound:
+        """L, given the two terms that are not sums over bags."""
+        return Bound(kl, self.potential, self.scale_mixture, self.bags, self.entropy, log_z)
 
 
 def local_pass(

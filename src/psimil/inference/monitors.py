@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from psimil.inference.fitting import Record
+from psimil.inference.fitting import Pass, Record
 
 
 @dataclass
@@ -17,7 +17,7 @@ class Convergence:
     previous: float | None = None
     converged: bool = False
 
-    def __call__(self, record: Record) -> bool:
+    def __call__(self, record: Pass) -> bool:
         """Whether to stop after this record."""
         bound = record.bound.total
         if self.previous is not None and not record.kernel_moved:

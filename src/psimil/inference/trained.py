@@ -22,6 +22,8 @@ from psimil.model.scaling import Scaling
 
 Array = NDArray[Any]
 
+ROWS = 1 << 18  # instances that are brought to model coordinates at a time
+
 
 @dataclass(frozen=True)
 class TrainedModel:
@@ -41,8 +43,12 @@ class TrainedModel:
 
     def latent(self, X: Array, *, raw: bool = False) -> tuple[Array, Array]:
         """Mean and variance (N,) of f at instances X (N, D) in input units; calibrated unless ``raw``."""
-        moments = latent_moments(self.gp, self.posterior, self.scaling.apply(X, self.dtype))
-        return moments if raw else self.calibration.apply(*moments)
+        pieces = [
+            latent_moments(self.gp, self.posterior, self.scaling.apply(np.asarray(X[a : a + ROWS]), self.dtype))
+            for a in range(0, len(X), ROWS)
+        ]
+        mean, variance = pieces[0] if len(pieces) == 1 else map(np.concatenate, zip(*pieces, strict=True))
+        return (mean, variance) if raw else self.calibration.apply(mean, variance)
 
     def predict(
         self,

@@ -58,7 +58,7 @@ class Training:
     model: TrainedModel
     history: list[dict[str, Any]]
     loo: LeaveOneOut
-    pi: Array
+    pi: Array | None
     converged: bool
 
 
@@ -108,7 +108,7 @@ def _train(
         chunk_rows=options.chunk_size or chunk_rows(gp.size, X.dtype),
         cache=not streamed,
     )
-    fit = _Fit(problem, options, callbacks, scaling, evaluation, seed=int(rng.integers(2**31)))
+    fit = Fit(problem, options, callbacks, scaling, evaluation, seed=int(rng.integers(2**31)))
     state = KernelState(gp, previous.posterior if previous else first_posterior(gp))
     pi = None
     if options.start != "labels" and previous is None:
@@ -119,7 +119,7 @@ def _train(
 
 
 @dataclass
-class _Fit:
+class Fit:
     """One call of train: the loop with its monitors, and the history it leaves."""
 
     problem: Problem

@@ -63,12 +63,20 @@ class Bags:
         self._check_finite()
 
     def _check_finite(self) -> None:
-        bad = ~np.isfinite(self.X)
-        if bad.any():
-            n, d = np.argwhere(bad)[0]
+        step = max(1, (16 << 20) // max(1, self.X[:1].nbytes))  # rows in 16 MB: what the check needs stays small
+        count, first = 0, (0, 0)
+        for start in range(0, len(self.X), step):
+            bad = ~np.isfinite(self.X[start : start + step])
+            if bad.any():
+                if count == 0:
+                    n, d = np.argwhere(bad)[0]
+                    first = (start + int(n), int(d))
+                count += int(bad.sum())
+        if count:
+            n, d = first
             b = int(np.searchsorted(self.offsets, n, side="right")) - 1
             raise InputError(
-                f"feature matrix has {int(bad.sum())} non-finite values, first at bag {self.names[b]}, "
+                f"feature matrix has {count} non-finite values, first at bag {self.names[b]}, "
                 f"instance {n - self.offsets[b]}, feature {d}."
             )
 

@@ -1,0 +1,131 @@
+"""``psimil data``: bags on disk, imported, checked and described."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from psimil.cli.exits import NOTE
+from psimil.cli.options import BagColumn, Debug, InstanceColumn, Json, LabelColumn, Quiet, choice
+from psimil.cli.shell import Shell
+
+if TYPE_CHECKING:
+    from psimil.store.manifest import Manifest
+
+SOURCE_HELP = "CSV, parquet or npz file with one row per instance, torchmil folder, or folder of h5 files."
+
+StoreFolder = Annotated[Path, typer.Argument(metavar="STORE", help="Folder of the store.", show_default=False)]
+
+data = typer.Typer(
+    name="data",
+    help="Stores: bags on disk for data that is larger than the memory.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+)
+
+
+@data.command("import")
+def import_(
+    source: Annotated[Path, typer.Argument(metavar="SOURCE", help=SOURCE_HELP, show_default=False)],
+    store: StoreFolder,
+    bag: BagColumn = "bag",
+    label: LabelColumn = None,
+    instance_label: InstanceColumn = None,
+    labels: Annotated[
+        Path | None, typer.Option("--labels", metavar="FILE", help="CSV with slide_id and label, for h5 files.")
+    ] = None,
+    dtype: Annotated[
+        str | None,
+        typer.Option(
+            "--dtype",
+            metavar="TYPE",
+            parser=choice("float32", "float64"),
+            help="float32 or float64 on disk; float32, or what the store has, when left out.",
+        ),
+    ] = None,
+    append: Annotated[bool, typer.Option("--append", help="Add to the store that is there.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the store that is there.")] = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Write a store from files of any size, a few megabytes at a time."""
+    shell = Shell(as_json, quiet)
+    with shell.listening():
+        from psimil.store import import_bags
+
+        manifest = import_bags(
+            source,
+            store,
+            bag=bag,
+            label=label,
+            instance_label=instance_label,
+            labels=labels,
+            dtype=dtype,
+            append=append,
+            overwrite=overwrite,
+            progress=lambda total: shell.progress(total, "import"),
+        )
+        shell.say(
+            f"{store} holds {manifest.bags} bags, {manifest.instances} instances, {manifest.features} features.", NOTE
+        )
+        shell.result(store=str(store), **_counts(manifest))
+
+
+@data.command()
+def verify(store: StoreFolder, as_json: Json = False, quiet: Quiet = False, debug: Debug = False) -> None:
+    """Read every file of a store and compare its checksum."""
+    shell = Shell(as_json, quiet)
+    with shell.listening():
+        from psimil.store import open_store, read_manifest, verify_store
+        from psimil.store.reader import verify_steps
+
+        with shell.progress(verify_steps(read_manifest(store)), "verify") as step:
+            manifest = verify_store(store, lambda: step(store.name))
+        open_store(store)
+        shell.say(f"{store} is whole: {manifest.bags} bags, {manifest.instances} instances.", NOTE)
+        shell.result(store=str(store), whole=True, **_counts(manifest))
+
+
+@data.command()
+def info(store: StoreFolder, as_json: Json = False, quiet: Quiet = False, debug: Debug = False) -> None:
+    """Show what a store holds: counts, labels, features, parts."""
+    shell = Shell(as_json, quiet)
+    with shell.listening():
+        from psimil.store import open_store, read_manifest
+
+        manifest, bags = read_manifest(store), open_store(store)
+        facts: dict[str, Any] = {
+            "store": str(store),
+            **_counts(manifest),
+            "instances_per_bag": [int(bags.sizes.min()), int(bags.sizes.max())],
+            "feature_names": list(bags.feature_names),
+            "positive": 0 if bags.y is None else int((bags.y == 1).sum()),
+            "negative": 0 if bags.y is None else int((bags.y == 0).sum()),
+            "instances_labelled": 0 if bags.y_instances is None else int((bags.y_instances >= 0).sum()),
+        }
+        shell.table(str(store), ("fact", "value"), [[name, _shown(value)] for name, value in facts.items()])
+        shell.say(NOTE)
+        shell.result(**facts)
+
+
+def _counts(manifest: Manifest) -> dict[str, Any]:
+    return {
+        "bags": manifest.bags,
+        "instances": manifest.instances,
+        "features": manifest.features,
+        "dtype": manifest.dtype,
+        "ids": manifest.ids,
+        "parts": len(manifest.parts),
+        "generation": manifest.generation,
+        "bytes": manifest.size,
+    }
+
+
+def _shown(value: Any) -> str:
+    if not isinstance(value, list):
+        return str(value)
+    return ", ".join(map(str, value[:4])) + (f", ... ({len(value)})" if len(value) > 4 else "")

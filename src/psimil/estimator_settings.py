@@ -1,0 +1,48 @@
+"""What an estimator's parameters and evaluation set come to, checked once before a fit."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psimil.foundations.errors import InputError
+from psimil.inference.options import Options
+from psimil.labels import read_bag_labels, read_bags
+from psimil.model.bags import Bags, as_real
+from psimil.model.densities import Density
+
+Array = NDArray[Any]
+
+
+def evaluation_of(
+    eval_set: tuple[Any, Any] | None, training: Bags, early_stopping: str | None
+) -> tuple[Bags, Array] | None:
+    """Bags and labels that early stopping watches, checked against the training bags."""
+    if eval_set is None:
+        if early_stopping in ("auc", "log_loss"):
+            raise InputError(f'early_stopping "{early_stopping}" needs eval_set=(bags, y).')
+        return None
+    if not isinstance(eval_set, (tuple, list)) or len(eval_set) != 2:
+        raise InputError("eval_set must be a pair (bags, y).")
+    bags = read_bags(eval_set[0], what="evaluation set")
+    if bags.n_features != training.n_features:
+        raise InputError(f"eval_set has {bags.n_features} features, expected {training.n_features}.")
+    T = read_bag_labels(eval_set[1], bags)
+    if early_stopping == "auc" and T.min() == T.max():
+        raise InputError('early_stopping "auc" needs evaluation bags of both labels.')
+    return bags, T
+
+
+def options_of(estimator: Any, n_features: int, density: Density) -> Options:
+    """The parameters of an estimator, checked."""
+    values = {f.name: getattr(estimator, f.name) for f in fields(Options)}
+    values["density"] = density
+    if estimator.inducing_points is not None:
+        Z = as_real(estimator.inducing_points, "inducing_points")
+        if Z.ndim != 2 or Z.shape[1] != n_features or len(Z) == 0 or not np.isfinite(Z).all():
+            raise InputError(f"inducing_points have shape {Z.shape}, expected (points, {n_features}), all finite.")
+        values["inducing_points"] = Z
+    return Options(**values)

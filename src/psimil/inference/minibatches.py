@@ -1,0 +1,119 @@
+"""Minibatches: natural-gradient steps on the statistics of some parts, scaled up to all data.
+
+The natural parameters of q(v) are linear in the statistics: precision I + V' Theta V and V' kappa. A step of size rho
+from a batch whose bags carry the share w of all weight is
+
+    precision <- (1 - rho) precision + rho (I + V' Theta V / w),    linear <- (1 - rho) linear + rho V' kappa / w,
+
+which for w = 1 and rho = 1 is a whole pass. The step sizes rho_t = max((1 + t / 4)^-0.7, w) fall slowly, sum to
+infinity, and never fall below the share of the batch, at which every bag of a pass counts about once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psimil.foundations.linalg import cholesky, solve_lower, solve_upper
+from psimil.inference.fitting import Pass
+from psimil.inference.learning import CollapsedStep, KernelState
+from psimil.inference.local_pass import Statistics
+from psimil.inference.part_tasks import PartedCollapsedBound, pass_over
+from psimil.inference.parts import Parts
+from psimil.inference.posterior import Posterior, global_update
+from psimil.inference.problem import Chunk
+
+Array = NDArray[Any]
+
+DELAY, FORGETTING = 4.0, 0.7
+KERNEL_AFTER = (0.25, 0.5, 0.75)  # passes' worth of data after which the kernel moves, on the batches of the step
+KERNEL_BATCHES = 4
+
+
+def step_size(t: int, share: float) -> float:
+    """rho_t of step t = 0, 1, ... with batches of this share of the data.
+
+    Examples
+    --------
+    >>> step_size(0, 0.01), round(step_size(10, 0.01), 3)
+    (1.0, 0.416)
+    """
+    return max(float((1.0 + t / DELAY) ** -FORGETTING), share)
+
+
+def stochastic_ascent(
+    parts: Parts, state: KernelState, step_kernel: CollapsedStep | None, rng: np.random.Generator
+) -> Iterator[Pass]:
+    """One record per pass' worth of data; its bound adds up what each batch gave under the q(v) of its moment.
+
+    Parameters
+    ----------
+    parts : each of them is a batch; their order is drawn anew for every pass.
+    step_kernel : moves the kernel in the first pass, on a few batches at a time; None keeps it.
+    """
+    chunks, total = list(parts.chunks), float(parts.weights.sum())
+    gp, posterior, t = state.gp, state.posterior, 0
+    for number in range(1, 10**9):
+        order = [chunks[i] for i in rng.permutation(len(chunks))]
+        moves = {max(1, round(share * len(order))) for share in KERNEL_AFTER} if number == 1 and step_kernel else set()
+        sums, log_z, seen = None, 0.0, 0.0
+        for place, chunk in enumerate(order):
+            if place in moves and step_kernel is not None:
+                some = order[max(0, place - KERNEL_BATCHES) : place]
+                gp, posterior = _moved(parts, some, KernelState(gp, posterior), step_kernel, place)
+                sums, log_z, seen = None, 0.0, 0.0
+            share = float(parts.weights[chunk.first : chunk.last].sum()) / total
+            statistics, part_log_z = pass_over(parts, gp, posterior, [chunk])
+            posterior = natural_step(posterior, scaled(statistics, 1.0 / share), step_size(t, share))
+            sums = statistics if sums is None else sums + statistics
+            log_z, seen, t = log_z + part_log_z, seen + share, t + 1
+        assert sums is not None  # there is at least one part
+        whole = scaled(sums, 1.0 / seen)
+        bound = whole.bound(posterior.kl, log_z / seen)
+        yield Pass(gp, posterior, whole, bound, step=number, kernel_moved=number == 1)
+
+
+def scaled(statistics: Statistics, factor: float) -> Statistics:
+    """The statistics of ``factor`` times as much data.
+
+    Examples
+    --------
+    >>> scaled(Statistics(np.ones((1, 1)), np.ones(1), 1.0, 2.0, 3.0, 4.0), 2.0).bags
+    6.0
+    """
+    return Statistics(*(factor * getattr(statistics, f.name) for f in fields(statistics)))
+
+
+def natural_step(posterior: Posterior, statistics: Statistics, rho: float) -> Posterior:
+    """q(v) after a step of size rho towards the global update of these statistics.
+
+    Examples
+    --------
+    >>> q = natural_step(Posterior.prior(1), Statistics(np.ones((1, 1)), np.ones(1), 0.0, 0.0, 0.0, 0.0), 1.0)
+    >>> q.m
+    array([0.5])
+    """
+    before = posterior.R @ posterior.R.T
+    target = statistics.V_theta_V + np.eye(len(posterior.m))
+    precision = (1.0 - rho) * before + rho * target
+    linear = (1.0 - rho) * (before @ posterior.m) + rho * statistics.V_kappa
+    R = cholesky(precision, scale=1.0).L
+    return Posterior(solve_upper(R.T, solve_lower(R, linear)), R)
+
+
+def _moved(
+    parts: Parts, batches: list[Chunk], state: KernelState, step: CollapsedStep, iteration: int
+) -> tuple[Any, Posterior]:
+    """The kernel after a step on some batches, and q(v) for it from the same batches scaled up to all data."""
+    weight = float(sum(parts.weights[c.first : c.last].sum() for c in batches))
+    bound = PartedCollapsedBound(parts, state.gp, state.posterior, step.log_z, batches)
+    found = step.climb(state, bound, weight, iteration)
+    if found.gp is state.gp:
+        return state.gp, state.posterior
+    sums, _ = pass_over(parts, found.gp, found.posterior, batches)
+    grown = scaled(sums, float(parts.weights.sum()) / weight)
+    return found.gp, global_update(grown.V_theta_V, grown.V_kappa)

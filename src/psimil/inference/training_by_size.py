@@ -1,0 +1,50 @@
+"""One door to training: in memory, streamed, or in minibatches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psimil.foundations.errors import InputError
+from psimil.foundations.threads import single_threaded_blas
+from psimil.inference.options import Options
+from psimil.inference.preparation import Supervision
+from psimil.inference.streamed_training import train_streamed
+from psimil.inference.trained import TrainedModel
+from psimil.inference.training import Callback, Training, train
+from psimil.model.bags import Bags
+
+Array = NDArray[Any]
+
+LARGE = 200_000  # instances above which a chunk size means that nothing of the size of the data is kept
+
+
+def train_by_size(
+    bags: Bags,
+    supervision: Supervision,
+    options: Options,
+    *,
+    rng: np.random.Generator,
+    evaluation: tuple[Bags, Array] | None = None,
+    callbacks: Sequence[Callback] = (),
+    previous: TrainedModel | None = None,
+    batch_bags: int | None = None,
+) -> Training:
+    """Fit the model that ``options`` describe; see :func:`psimil.inference.training.train`.
+
+    Parameters
+    ----------
+    batch_bags : bags of a minibatch; None for passes over all bags.
+    """
+    if batch_bags is not None and (not isinstance(batch_bags, (int, np.integer)) or batch_bags < 1):
+        raise InputError(f"batch_bags must be >= 1, got {batch_bags}.")
+    if batch_bags is None and (options.chunk_size is None or len(bags.X) <= LARGE):
+        return train(bags, supervision, options, rng=rng, evaluation=evaluation, callbacks=callbacks, previous=previous)
+    for given, what in ((supervision.known, "y_instances"), (previous, "warm_start"), (evaluation, "eval_set")):
+        if given is not None:
+            raise InputError(f"streaming and minibatches do not take {what}.")
+    with single_threaded_blas():
+        return train_streamed(bags, supervision, options, rng=rng, callbacks=callbacks, batch_bags=batch_bags)

@@ -1,0 +1,154 @@
+"""SHA-256 of the files of a store, of the whole and of each block, so that damage can be located."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+BLOCK = 64 << 20
+READ = 1 << 20
+
+Data = bytes | NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Digest:
+    """Size and SHA-256 of a file, and of its blocks of 64 MB when there are several.
+
+    Examples
+    --------
+    >>> Digest(3, "aa").difference(Digest(3, "bb"))
+    ''
+    """
+
+    bytes: int
+    sha256: str
+    blocks: tuple[str, ...] = ()
+
+    def difference(self, other: Digest) -> str:
+        """Which bytes differ, in words; empty when that is not known."""
+        if len(self.blocks) != len(other.blocks):
+            return ""
+        for number, (mine, others) in enumerate(zip(self.blocks, other.blocks, strict=True)):
+            if mine != others:
+                return f" between bytes {number * BLOCK} and {min((number + 1) * BLOCK, self.bytes)}"
+        return ""
+
+
+class Fingerprint:
+    """The digest of bytes that come one after another.
+
+    Examples
+    --------
+    >>> fingerprint = Fingerprint()
+    >>> fingerprint.update(b"abc")
+    >>> fingerprint.digest().bytes, fingerprint.digest().sha256[:8]
+    (3, 'ba7816bf')
+    """
+
+    def __init__(self) -> None:
+        self._whole, self._block = hashlib.sha256(), hashlib.sha256()
+        self._blocks: list[str] = []
+        self.bytes = 0
+
+    def update(self, data: bytes | memoryview) -> None:
+        """Take further bytes."""
+        view = memoryview(data)
+        self._whole.update(view)
+        while view:
+            piece = view[: BLOCK - self.bytes % BLOCK]
+            self._block.update(piece)
+            self.bytes += len(piece)
+            view = view[len(piece) :]
+            if self.bytes % BLOCK == 0:
+                self._blocks.append(self._block.hexdigest())
+                self._block = hashlib.sha256()
+
+    def digest(self) -> Digest:
+        """Of what came so far."""
+        blocks = [*self._blocks, *([self._block.hexdigest()] if self.bytes % BLOCK else [])]
+        return Digest(self.bytes, self._whole.hexdigest(), tuple(blocks) if len(blocks) > 1 else ())
+
+
+def digest_file(path: Path, progress: Callable[[], object] | None = None) -> Digest:
+    """The digest of a file; ``progress`` is called after every block and at the end of a file that is none.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     path = Path(directory) / "letters"
+    ...     _ = path.write_bytes(b"abc")
+    ...     digest_file(path).sha256[:8]
+    'ba7816bf'
+    """
+    fingerprint = Fingerprint()
+    with path.open("rb") as stream:
+        while data := stream.read(READ):
+            fingerprint.update(data)
+            if progress and fingerprint.bytes % BLOCK == 0:
+                progress()
+    if progress and (fingerprint.bytes % BLOCK or not fingerprint.bytes):
+        progress()
+    return fingerprint.digest()
+
+
+class HashedFile:
+    """A new file whose digest is known when it is complete.
+
+    Bytes written in order are hashed on the way; once some are written elsewhere, the file is read again at the end.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as directory, HashedFile(Path(directory) / "letters") as file:
+    ...     file.write(b"c", at=2)
+    ...     file.write(b"ab", at=0)
+    ...     file.complete().sha256[:8]
+    'ba7816bf'
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._stream = path.open("xb", buffering=READ)
+        self._fingerprint: Fingerprint | None = Fingerprint()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def write(self, data: Data, at: int | None = None) -> None:
+        """Bytes, or a contiguous array of at least 1 number, at the end or at a place."""
+        view = data.data.cast("B") if isinstance(data, np.ndarray) else memoryview(data)
+        if self._fingerprint is not None and at in (None, self._fingerprint.bytes):
+            self._stream.write(view)
+            self._fingerprint.update(view)
+            return
+        self._fingerprint = None
+        self._stream.seek(0, os.SEEK_END) if at is None else self._stream.seek(at)
+        self._stream.write(view)
+
+    def complete(self) -> Digest:
+        """Put everything on the disk and return the digest."""
+        self._stream.flush()
+        os.fsync(self._stream.fileno())
+        self._stream.close()
+        return digest_file(self._path) if self._fingerprint is None else self._fingerprint.digest()
+
+    def close(self) -> None:
+        """Let go of the file, complete or not."""
+        with suppress(OSError):  # what is still in the buffer may not fit on the disk
+            self._stream.close()

@@ -1,0 +1,218 @@
+"""Stored bags: a store opened as Bags whose features stay on disk."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psimil.bagtable import BagTable
+from psimil.foundations.errors import InputError
+from psimil.model.bags import Bags
+from psimil.store.digest import BLOCK, digest_file
+from psimil.store.layout import (
+    DTYPES,
+    FEATURES,
+    IDS,
+    INSTANCE_LABELS,
+    LABEL_DTYPE,
+    LABELS,
+    OFFSET_DTYPE,
+    OFFSETS,
+    UNKNOWN,
+)
+from psimil.store.manifest import TEXT, Manifest, Part, read_manifest
+from psimil.store.rows import PartedRows
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class StoredBags(Bags):
+    """Bags of a store, usable wherever Bags are; :func:`open_store` makes them.
+
+    ``X`` is a read-only ``np.memmap`` (N, D), or :class:`psimil.store.rows.PartedRows` after an append. Slices, masks
+    and index arrays give ordinary Bags in memory.
+
+    Parameters
+    ----------
+    y : (B,) bag labels, -1 for unknown, or None when none is known.
+    y_instances : (N,) instance labels, -1 for unknown, or None when none is known.
+    feature_names : D names; "0", "1", ... when the source had none.
+    path : folder of the store.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from psimil.store.writer import StoreWriter
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     with StoreWriter(Path(directory) / "store", 1) as writer:
+    ...         writer.add([[1.0], [2.0]], 1, "a")
+    ...         writer.add([[3.0]], 0, "b")
+    ...     bags = open_store(Path(directory) / "store")
+    ...     bags.ids.tolist(), bags.y.tolist(), bags[1].tolist(), type(bags[:1]).__name__
+    (['a', 'b'], [1, 0], [[3.0]], 'Bags')
+    """
+
+    y: NDArray[np.int64] | None = None
+    y_instances: NDArray[np.int8] | None = None
+    feature_names: tuple[str, ...] = ()
+    path: Path = Path()
+
+    def __post_init__(self) -> None:
+        """Nothing: values were checked when they were written, the rest when the store was opened."""
+
+    def table(self) -> BagTable:
+        """Bags, labels and names of the features as the commands take them."""
+        known = None if self.y_instances is None else self.y_instances.astype(np.int64)
+        return BagTable(self, self.y, known, self.feature_names)
+
+
+class _Loaded(NamedTuple):
+    X: Array
+    sizes: Array
+    labels: Array
+    known: Array | None
+    ids: list[Any]
+
+
+def open_store(path: str | Path, *, verify: bool = False) -> StoredBags:
+    """The bags of a store; features are read when they are used.
+
+    Parameters
+    ----------
+    path : folder of the store.
+    verify : read every file and compare its checksum, see :func:`verify_store`.
+
+    Raises
+    ------
+    MissingFile
+        When the folder is no store.
+    InputError
+        When a file is missing, cut short or, as far as it is read, changed.
+
+    Examples
+    --------
+    >>> open_store("no-such-folder")
+    Traceback (most recent call last):
+    psimil.foundations.errors.MissingFile: no-such-folder is not a store: it has no manifest.json. ...
+    """
+    path = Path(path)
+    manifest = verify_store(path) if verify else read_manifest(path)
+    parts = [_load(path, part, manifest) for part in manifest.parts]
+    ids = [identifier for part in parts for identifier in part.ids]
+    if len(set(ids)) < len(ids):
+        raise InputError(f"{IDS} of the store was changed: an id is there twice. Import the data again.")
+    labels = np.concatenate([part.labels for part in parts])
+    known = None
+    if any(part.known is not None for part in parts):
+        unknown = ([part.known, np.full(len(part.X), UNKNOWN, np.int8)] for part in parts)
+        known = np.concatenate([filled if found is None else found for found, filled in unknown])
+    return StoredBags(
+        parts[0].X if len(parts) == 1 else PartedRows([part.X for part in parts]),  # type: ignore[arg-type]
+        np.concatenate([[0], np.cumsum(np.concatenate([part.sizes for part in parts]))]),
+        np.array(ids, dtype=str if manifest.ids == TEXT else np.int64),
+        y=labels.astype(np.int64) if (labels != UNKNOWN).any() else None,
+        y_instances=known,
+        feature_names=manifest.feature_names or tuple(map(str, range(manifest.features))),
+        path=path,
+    )
+
+
+def verify_store(path: str | Path, progress: Callable[[], object] | None = None) -> Manifest:
+    """Read every file of a store and compare its checksum.
+
+    Parameters
+    ----------
+    path : folder of the store.
+    progress : called after every 64 MB and every file, :func:`verify_steps` times in all.
+
+    Returns
+    -------
+    manifest : of the store.
+
+    Raises
+    ------
+    InputError
+        When a file is missing, cut short or changed; the message names it.
+
+    Examples
+    --------
+    >>> verify_store("no-such-folder")
+    Traceback (most recent call last):
+    psimil.foundations.errors.MissingFile: no-such-folder is not a store: it has no manifest.json. ...
+    """
+    path = Path(path)
+    manifest = read_manifest(path)
+    for part in manifest.parts:
+        _check_sizes(path, part)
+    for part in manifest.parts:
+        for name, expected in part.files.items():
+            try:
+                found = digest_file(path / part.name / name, progress)
+            except OSError as error:
+                reason = (error.strerror or str(error)).lower()
+                raise InputError(f"{part.name}/{name} of the store cannot be read: {reason}.") from error
+            if found != expected:
+                raise _changed(part, name, f"its checksum differs{expected.difference(found)}")
+    return manifest
+
+
+def verify_steps(manifest: Manifest) -> int:
+    """How often :func:`verify_store` tells its progress.
+
+    Examples
+    --------
+    >>> verify_steps(Manifest("float32", 1, TEXT, ()))
+    0
+    """
+    return sum(max(1, -(-digest.bytes // BLOCK)) for part in manifest.parts for digest in part.files.values())
+
+
+def _check_sizes(root: Path, part: Part) -> None:
+    for name, digest in part.files.items():
+        file = root / part.name / name
+        if not file.is_file():
+            raise InputError(f"{part.name}/{name} of the store is missing. Import the data again.")
+        size = file.stat().st_size
+        if size < digest.bytes:
+            raise InputError(f"{part.name}/{name} of the store has {size} of {digest.bytes} bytes; it is cut short.")
+        if size > digest.bytes:
+            raise _changed(part, name, f"it has {size} bytes, expected {digest.bytes}")
+
+
+def _load(root: Path, part: Part, manifest: Manifest) -> _Loaded:
+    """The files of one part; all but the features are read and checked."""
+    _check_sizes(root, part)
+    folder = root / part.name
+    X = np.memmap(folder / FEATURES, DTYPES[manifest.dtype], "r", shape=(part.instances, manifest.features))
+    offsets = np.fromfile(folder / OFFSETS, OFFSET_DTYPE)
+    if offsets[0] != 0 or offsets[-1] != part.instances or (offsets[1:] <= offsets[:-1]).any():
+        raise _changed(part, OFFSETS, "it does not fit the instances")
+    found = {name: np.fromfile(folder / name, LABEL_DTYPE) for name in (LABELS, INSTANCE_LABELS) if name in part.files}
+    for name, labels in found.items():
+        if labels.min() < UNKNOWN or labels.max() > 1:
+            raise _changed(part, name, "it has labels that are not 0, 1 or -1")
+    return _Loaded(X, np.diff(offsets), found[LABELS], found.get(INSTANCE_LABELS), _ids(folder, part, manifest))
+
+
+def _ids(folder: Path, part: Part, manifest: Manifest) -> list[Any]:
+    try:
+        ids = json.loads((folder / IDS).read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise _changed(part, IDS, "it is not JSON") from error
+    kind = str if manifest.ids == TEXT else int
+    if not isinstance(ids, list) or len(ids) != part.bags or not all(type(identifier) is kind for identifier in ids):
+        raise _changed(part, IDS, f"it does not hold {part.bags} ids ({manifest.ids})")
+    if kind is int and not all(-(1 << 63) <= identifier < 1 << 63 for identifier in ids):
+        raise _changed(part, IDS, "an id is out of range")
+    return ids
+
+
+def _changed(part: Part, name: str, how: str) -> InputError:
+    return InputError(f"{part.name}/{name} of the store was changed: {how}. Import the data again.")

@@ -1,0 +1,171 @@
+"""The folder that a store is written in: one writer at a time, and the old store stays until the new is complete."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from psimil.atomic import REASONS, atomic_write
+from psimil.foundations.errors import InputError, OutputError
+from psimil.store.layout import MANIFEST, is_store, part_name, part_numbers
+from psimil.store.manifest import Manifest, read_manifest
+
+
+class Transaction:
+    """Work on a store, which its readers see when it is committed.
+
+    A new store is written into a hidden folder beside its own, which takes its name in the end. A store that is there
+    gets a further part, which counts from the moment its manifest is replaced. Parts and folders that a killed writer
+    left are removed by the next one.
+
+    Parameters
+    ----------
+    path : folder of the store.
+    append, overwrite : what may happen to a store that is there.
+
+    Attributes
+    ----------
+    earlier : manifest of the store that is there, or None; also None when it is overwritten and cannot be read.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     work = Transaction(Path(directory) / "store")
+    ...     part = work.new_part().name
+    ...     work.close()  # without a commit nothing is there
+    ...     part, list(Path(directory).iterdir())
+    ('part-0001', [])
+    """
+
+    def __init__(self, path: str | Path, *, append: bool = False, overwrite: bool = False) -> None:
+        if append and overwrite:
+            raise InputError("a store is either appended to or overwritten. Choose one.")
+        self.path, self._name = Path(os.path.realpath(path)), Path(path).name
+        self.earlier = self._earlier(append, overwrite)
+        self._fresh = not is_store(self.path)
+        with self.explained():
+            self._root, self._lock = self._new_folder() if self._fresh else (self.path, _locked(self.path))
+            if self._lock is None:
+                raise OutputError(
+                    f"cannot write {self._name}: another process is writing to it. Wait until it is done."
+                )
+        if not self._fresh:
+            try:
+                self.earlier = self._earlier(append, overwrite)  # nobody else can change it now
+            except BaseException:
+                self.close()
+                raise
+            if self.earlier is not None:
+                _remove_unnamed(self._root, self.earlier)
+
+    def new_part(self) -> Path:
+        """Where the next part goes."""
+        return self._root / part_name(max(part_numbers(self._root), default=0) + 1)
+
+    def commit(self, manifest: Manifest) -> None:
+        """Make the store what the manifest says."""
+        content = manifest.encoded()
+        with self.explained():
+            _flush(self._root / manifest.parts[-1].name)
+            atomic_write(self._root / MANIFEST, lambda stream: stream.write(content))
+            if self._fresh:
+                os.replace(self._root, self.path)
+                self._root = self.path
+                _flush(self.path.parent)
+        _remove_unnamed(self._root, manifest)
+
+    def close(self) -> None:
+        """Let others write; what was not committed of a new store goes."""
+        if self._root != self.path:
+            shutil.rmtree(self._root, ignore_errors=True)
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    @contextmanager
+    def explained(self) -> Iterator[None]:
+        """Turn failures of the file system into an OutputError that says whether a store was kept."""
+        try:
+            yield
+        except OutputError:
+            raise
+        except OSError as error:
+            reason = REASONS.get(error.errno or 0, (error.strerror or str(error)).lower())
+            kept = " (old store kept)" if is_store(self.path) else ""
+            raise OutputError(f"cannot write {self._name}: {reason}{kept}.") from error
+
+    def _earlier(self, append: bool, overwrite: bool) -> Manifest | None:
+        """The manifest of the store that is there, if it may be touched."""
+        if append:
+            return read_manifest(self.path)
+        if not self.path.exists():
+            return None
+        if not self.path.is_dir():
+            raise OutputError(f"cannot write {self._name}: it is not a directory.")
+        if not is_store(self.path):
+            if any(self.path.iterdir()):
+                raise OutputError(f"cannot write {self._name}: it holds files that are not of a store. Name another.")
+            return None
+        if not overwrite:
+            raise OutputError(
+                f"cannot write {self._name}: a store is there already. Append to it, overwrite it or name another."
+            )
+        try:
+            return read_manifest(self.path)
+        except InputError:
+            return None
+
+    def _new_folder(self) -> tuple[Path, int | None]:
+        """A locked hidden folder beside the target; those of killed writers go."""
+        prefix = f".psimil-{hashlib.sha256(os.fsencode(self.path.name)).hexdigest()[:8]}-"
+        for left in self.path.parent.glob(f"{prefix}*.tmp"):
+            if left.is_dir() and (lock := _locked(left)) is not None:
+                shutil.rmtree(left, ignore_errors=True)
+                os.close(lock)
+        while True:
+            folder = self.path.parent / f"{prefix}{secrets.token_hex(8)}.tmp"
+            folder.mkdir()
+            with suppress(FileNotFoundError):
+                lock = _locked(folder)
+                if lock is not None and os.fstat(lock).st_nlink:
+                    return folder, lock  # else another writer took it for abandoned before it was locked
+                if lock is not None:
+                    os.close(lock)
+
+
+def _locked(folder: Path) -> int | None:
+    """A descriptor that holds the lock of a folder, or None when somebody else does."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    except OSError:  # a file system without locks has one writer at a time by agreement
+        pass
+    return descriptor
+
+
+def _remove_unnamed(root: Path, manifest: Manifest) -> None:
+    """Delete parts that the manifest does not name: of killed writers, or replaced."""
+    named = {part.name for part in manifest.parts}
+    for number in part_numbers(root):
+        if part_name(number) not in named:
+            shutil.rmtree(root / part_name(number), ignore_errors=True)
+
+
+def _flush(folder: Path) -> None:
+    """Make the names in a folder survive a power loss, where the file system can."""
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,229 @@
+"""Writing of a store: bags of any number in bounded memory, and all of them appear at once or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from psimil.foundations.errors import InputError
+from psimil.model.bags import Bags, as_real
+from psimil.store.layout import DTYPES, UNKNOWN
+from psimil.store.manifest import TEXT, WHOLE, Manifest
+from psimil.store.part import PartWriter
+from psimil.store.reader import open_store
+from psimil.store.transaction import Transaction
+
+ID_LENGTH = 1000
+
+Array = NDArray[Any]
+
+
+class StoreWriter:
+    """A store to fill with bags; it is there, or the bags are added to it, when the ``with`` block ends well.
+
+    Parameters
+    ----------
+    path : folder of the store.
+    n_features : D.
+    dtype : "float32" or "float64" on disk; None takes float32, or what the store has.
+    feature_names : D names, or None.
+    append : add to the store that is there.
+    overwrite : replace the store that is there; it is kept until the new one is complete.
+
+    Raises
+    ------
+    OutputError
+        When something is in the way, another process is writing, or the disk is full; an old store is kept.
+    InputError
+        When a bag breaks a rule; nothing is written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     with StoreWriter(Path(directory) / "store", n_features=2) as writer:
+    ...         writer.add([[1.0, 2.0], [3.0, 4.0]], label=1, id="scan 1")
+    ...     with StoreWriter(Path(directory) / "store", n_features=2, append=True) as writer:
+    ...         writer.add_many(Bags.from_list([[[5.0, 6.0]]], ids=["scan 2"]), [0])
+    ...     open_store(Path(directory) / "store").ids.tolist()
+    ['scan 1', 'scan 2']
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        n_features: int,
+        *,
+        dtype: str | None = None,
+        feature_names: Sequence[str] | None = None,
+        append: bool = False,
+        overwrite: bool = False,
+    ) -> None:
+        names = None if feature_names is None else tuple(map(str, feature_names))
+        if n_features < 1 or (names is not None and len(names) != n_features):
+            raise InputError(f"{n_features} features but {0 if names is None else len(names)} names of features.")
+        if dtype is not None and dtype not in DTYPES:
+            raise InputError(f'dtype must be "float32" or "float64", got "{dtype}".')
+        self._part: PartWriter | None = None
+        self._work = Transaction(path, append=append, overwrite=overwrite)
+        try:
+            earlier = self._work.earlier
+            self._generation = 1 if earlier is None else earlier.generation + 1
+            self._old = earlier if append else None
+            self._seen: set[Any] = set() if self._old is None else set(open_store(path).names.tolist())
+            self._ids = None if self._old is None else self._old.ids
+            self._names = _fitting_names(self._old, n_features, names)
+            with self._work.explained():
+                self._part = PartWriter(self._work.new_part(), n_features, _fitting_dtype(self._old, dtype))
+        except BaseException:
+            self.discard()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None and self._part is not None:
+                self.finish()
+        finally:
+            self.discard()
+
+    def add(self, X: Any, label: Any = UNKNOWN, id: Any = None, y_instances: ArrayLike | None = None) -> None:
+        """One more bag.
+
+        Parameters
+        ----------
+        X : (n, D) features.
+        label : 0, 1, or -1 for unknown.
+        id : text or a whole number that no other bag has; None takes the number of the bag.
+        y_instances : (n,) 0, 1, or -1 for unknown; None when none is known.
+        """
+        part = self._open_part()
+        name = self._new_id(len(self._seen) if id is None else id)
+        values = as_real(X, f"bag {name}")
+        if values.ndim != 2:
+            raise InputError(f"bag {name} has shape {values.shape}, expected (instances, features).")
+        if values.shape[1] != part.n_features:
+            raise InputError(f"bag {name} has {values.shape[1]} features, expected {part.n_features}.")
+        if len(values) == 0:
+            raise InputError(f"bag {name} has 0 instances. Remove it or add instances.")
+        if label not in (0, 1, UNKNOWN):
+            raise InputError(f"label of bag {name} is {label}; labels must be 0, 1 or -1 (unknown).")
+        known = None if y_instances is None else _known(y_instances, len(values), f"bag {name}")
+        with self._work.explained():
+            part.append(values, int(label), name, known)
+
+    def add_many(self, bags: Bags, y: ArrayLike | None = None, y_instances: ArrayLike | None = None) -> None:
+        """All of the bags, with labels y (B,) and y_instances (N,) in their order, or None."""
+        labels = np.full(len(bags), UNKNOWN) if y is None else np.asarray(y)
+        if labels.shape != (len(bags),):
+            raise InputError(f"{len(bags)} bags but labels of shape {labels.shape}.")
+        known = None if y_instances is None else _known(y_instances, len(bags.X), "y_instances")
+        for X, label, name, start in zip(bags, labels.tolist(), bags.names.tolist(), bags.offsets, strict=False):
+            self.add(X, label, name, None if known is None else known[start : start + len(X)])
+
+    def plan(self, ids: Sequence[Any], sizes: ArrayLike) -> None:
+        """All bags of this writer, ids (B,) and instances (B,), before :meth:`place` gives their rows in any order."""
+        self._open_part().plan([self._new_id(identifier) for identifier in ids], np.asarray(sizes))
+
+    def place(self, rows: Array, X: Array, y_instances: Array | None = None) -> None:
+        """Rows X (n, D) of planned bags: ``rows`` (n,) numbers them through all planned bags."""
+        part = self._open_part()
+        if X.shape != (len(rows), part.n_features):
+            raise InputError(f"features have shape {X.shape}, expected ({len(rows)}, {part.n_features}).")
+        with self._work.explained():
+            part.place(rows, X, y_instances)
+
+    def label(self, y: Array) -> None:
+        """Labels (B,) of the planned bags: 0, 1, or -1 for unknown."""
+        part = self._open_part()
+        if y.shape != (len(part.ids),) or not np.isin(y, (0, 1, UNKNOWN)).all():
+            raise InputError(f"labels must be 0, 1 or -1 (unknown), one for each of {len(part.ids)} bags.")
+        part.label(y)
+
+    def finish(self) -> Manifest:
+        """Complete the store; nothing can be added after that."""
+        part = self._open_part()
+        if not part.ids:
+            raise InputError("0 bags for the store. Give at least 1 bag.")
+        with self._work.explained():
+            parts = (*(() if self._old is None else self._old.parts), part.complete())
+        ids = self._ids or TEXT
+        manifest = Manifest(part.dtype, part.n_features, ids, parts, self._names, self._generation)
+        self._work.commit(manifest)
+        self._part = None  # it belongs to the store now
+        self._work.close()
+        return manifest
+
+    def discard(self) -> None:
+        """Leave nothing behind of what was not finished."""
+        if self._part is not None:
+            self._part.discard()
+            self._part = None
+        self._work.close()
+
+    def _open_part(self) -> PartWriter:
+        if self._part is None:
+            raise InputError("the store is finished. Append with a new StoreWriter.")
+        return self._part
+
+    def _new_id(self, identifier: Any) -> str | int:
+        """The id as it is stored, taken from now on."""
+        if isinstance(identifier, (int, np.integer)) and not isinstance(identifier, (bool, np.bool_)):
+            name: str | int = str(identifier) if self._ids == TEXT else int(identifier)
+        elif isinstance(identifier, str) and 0 < len(identifier) <= ID_LENGTH and identifier.isprintable():
+            name = str(identifier)
+        else:
+            raise InputError(
+                f"bag id {str(identifier)[:40]!r} is neither a whole number nor printable text of at most {ID_LENGTH} "
+                "characters."
+            )
+        self._ids = self._ids or (TEXT if isinstance(name, str) else WHOLE)
+        if isinstance(name, str) != (self._ids == TEXT):
+            raise InputError(f'bag id "{name}" is text, but the ids of the store are whole numbers.')
+        if isinstance(name, int) and not -(1 << 63) <= name < 1 << 63:
+            raise InputError(f"bag id {name} is beyond 64 bits. Give it as text.")
+        if name in self._seen:
+            raise InputError(f"bag {name} is in the store already. Give every bag its own id.")
+        self._seen.add(name)
+        return name
+
+
+def _fitting_dtype(old: Manifest | None, dtype: str | None) -> str:
+    if old is None:
+        return dtype or "float32"
+    if dtype not in (None, old.dtype):
+        raise InputError(f"the store has {old.dtype}; {dtype} cannot be appended. Leave dtype out.")
+    return old.dtype
+
+
+def _fitting_names(old: Manifest | None, n_features: int, names: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    if old is None:
+        return names
+    if old.features != n_features:
+        raise InputError(f"the store has {old.features} features, got {n_features}.")
+    if old.feature_names is None or names is None:
+        return old.feature_names
+    for there, here in zip(old.feature_names, names, strict=True):
+        if there != here:
+            raise InputError(f'the store has feature "{there}" where the data has "{here}".')
+    return names
+
+
+def _known(values: ArrayLike, n: int, what: str) -> NDArray[np.int8]:
+    """(n,) instance labels."""
+    known = np.asarray(values)
+    if known.shape != (n,):
+        raise InputError(f"{what}: {n} instances but instance labels of shape {known.shape}.")
+    wrong = known[~np.isin(known, (0, 1, UNKNOWN))]
+    if len(wrong):
+        raise InputError(f"{what}: an instance label is {wrong[0]}; instance labels must be 0, 1 or -1 (unknown).")
+    return known.astype(np.int8)
