@@ -32,7 +32,8 @@ def read_bags(
 
     Parameters
     ----------
-    path : ``.csv``, ``.csv.gz``, ``.parquet`` or ``.npz``, or a store (:mod:`psimil.store`). An npz archive holds ``X`` (N, D) with ``bag_ids`` (N,), or
+    path : ``.csv``, ``.csv.gz``, ``.parquet`` or ``.npz``, or a store (:mod:`psimil.store`).
+        An npz archive holds ``X`` (N, D) with ``bag_ids`` (N,), or
         with ``offsets`` (B+1,) and optionally ``ids`` (B,); optionally ``y`` (per row, or per bag in the order of the
         sorted ids), ``y_instances`` (N,) and ``feature_names`` (D,).
     bag : column of the bag ids.
