@@ -68,7 +68,7 @@ def train_streamed(
     scaling = streamed_scaling(bags) if options.standardize else Scaling.identity(bags.n_features)
     labels = Labels(supervision.T, bags.offsets, options.log_H, None)
     parts = StreamedParts(
-        bags.X,
+        bags.stream,
         labels,
         supervision.weights,
         scaling,
@@ -124,12 +124,12 @@ def streamed_scaling(bags: Bags) -> Scaling:
     pieces = [slice(a, min(a + SCALING_ROWS, N)) for a in range(0, N, SCALING_ROWS)]
     low[:], high[:] = np.inf, -np.inf
     for rows in pieces:
-        X = np.asarray(bags.X[rows], dtype=np.float64)
+        X = np.asarray(bags.stream[rows], dtype=np.float64)
         total += X.sum(axis=0)
         low, high = np.minimum(low, X.min(axis=0)), np.maximum(high, X.max(axis=0))
     location, square = total / N, np.zeros(bags.n_features)
     for rows in pieces:
-        square += np.square(np.asarray(bags.X[rows], dtype=np.float64) - location).sum(axis=0)
+        square += np.square(np.asarray(bags.stream[rows], dtype=np.float64) - location).sum(axis=0)
     scale = np.sqrt(square / N)
     return Scaling(location, np.where((high > low) & (scale > 0), scale, 1.0))
 

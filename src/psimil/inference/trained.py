@@ -70,7 +70,7 @@ class TrainedModel:
         joint : also compute the bag's standard deviation with the correlation between its instances kept.
         """
         with single_threaded_blas():
-            latent = self.latent(bags.X, raw=raw)
+            latent = self.latent(bags.stream, raw=raw)
             return self.assemble(bags, latent, raw=raw, method=method, n_samples=n_samples, level=level, joint=joint)
 
     def assemble(

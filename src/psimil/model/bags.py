@@ -150,6 +150,11 @@ class Bags:
         return np.diff(self.offsets)
 
     @property
+    def stream(self) -> Any:
+        """(N, D) rows for reading in order, slice by slice; bags that are stored elsewhere read them from there."""
+        return self.X
+
+    @property
     def names(self) -> Array:
         """(B,) ids, never None."""
         return np.arange(len(self)) if self.ids is None else self.ids

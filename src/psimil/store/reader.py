@@ -27,7 +27,7 @@ from psimil.store.layout import (
     UNKNOWN,
 )
 from psimil.store.manifest import TEXT, Manifest, Part, read_manifest
-from psimil.store.rows import PartedRows
+from psimil.store.rows import FileRows, PartedRows
 
 Array = NDArray[Any]
 
@@ -66,6 +66,13 @@ class StoredBags(Bags):
 
     def __post_init__(self) -> None:
         """Nothing: values were checked when they were written, the rest when the store was opened."""
+
+    @property
+    def stream(self) -> Any:
+        """(N, D) rows read from the files, slice by slice."""
+        parts = self.X.parts if isinstance(self.X, PartedRows) else (self.X,)
+        found = [FileRows(part) for part in parts]
+        return found[0] if len(found) == 1 else PartedRows(found)
 
     def table(self) -> BagTable:
         """Bags, labels and names of the features as the commands take them."""

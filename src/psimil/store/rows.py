@@ -27,10 +27,10 @@ class PartedRows:
 
     ndim = 2
 
-    def __init__(self, parts: Sequence[Array]) -> None:
-        self._parts = tuple(parts)
+    def __init__(self, parts: Sequence[Any]) -> None:
+        self.parts = tuple(parts)
         self._starts = np.cumsum([0, *(len(part) for part in parts)])
-        self.dtype = self._parts[0].dtype
+        self.dtype = self.parts[0].dtype
 
     def __len__(self) -> int:
         """N."""
@@ -39,7 +39,7 @@ class PartedRows:
     @property
     def shape(self) -> tuple[int, int]:
         """(N, D)."""
-        return len(self), int(self._parts[0].shape[1])
+        return len(self), int(self.parts[0].shape[1])
 
     @property
     def itemsize(self) -> int:
@@ -60,7 +60,7 @@ class PartedRows:
         if copy is False:
             raise ValueError("rows in several parts cannot be one array without a copy.")
         out = np.empty(self.shape, dtype=self.dtype if dtype is None else dtype)
-        for part, start in zip(self._parts, self._starts, strict=False):
+        for part, start in zip(self.parts, self._starts, strict=False):
             out[start : start + len(part)] = part
         return out
 
@@ -93,11 +93,11 @@ class PartedRows:
     def _range(self, start: int, stop: int) -> Array:
         pieces = [
             part[max(0, start - first) : max(0, stop - first)]
-            for part, first in zip(self._parts, self._starts, strict=False)
+            for part, first in zip(self.parts, self._starts, strict=False)
             if start < first + len(part) and first < stop
         ]
         if len(pieces) == 1:
-            return pieces[0]
+            return np.asarray(pieces[0])
         return np.concatenate(pieces) if pieces else np.empty((0, self.shape[1]), self.dtype)
 
     def _taken(self, rows: Array) -> Array:
@@ -105,5 +105,40 @@ class PartedRows:
         home = np.searchsorted(self._starts, rows, side="right") - 1
         for number in np.unique(home):
             here = home == number
-            out[here] = self._parts[number][rows[here] - self._starts[number]]
+            out[here] = self.parts[number][rows[here] - self._starts[number]]
         return out
+
+
+class FileRows:
+    """(N, D) rows of a file that are read when they are asked for, and not kept, as mapped pages would be.
+
+    Parameters
+    ----------
+    mapped : the rows as a memory map.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile() as file:
+    ...     np.arange(6.0).tofile(file.name)
+    ...     FileRows(np.memmap(file.name, np.float64, "r", shape=(3, 2)))[1:].tolist()
+    [[2.0, 3.0], [4.0, 5.0]]
+    """
+
+    ndim = 2
+
+    def __init__(self, mapped: Any) -> None:
+        self._file, self._offset = str(mapped.filename), mapped.offset
+        self.dtype, self.shape = mapped.dtype, (int(mapped.shape[0]), int(mapped.shape[1]))
+
+    def __len__(self) -> int:
+        """N."""
+        return self.shape[0]
+
+    def __getitem__(self, key: slice) -> Array:
+        """Rows of a slice without steps."""
+        start, stop, _ = key.indices(len(self))
+        row = self.shape[1] * self.dtype.itemsize
+        count = max(0, stop - start) * self.shape[1]
+        found = np.fromfile(self._file, self.dtype, count, offset=self._offset + start * row)
+        return found.reshape(-1, self.shape[1])
