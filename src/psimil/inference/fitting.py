@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from psimil.inference.bound import Bound
 from psimil.inference.learning import KernelState, KernelStep
 from psimil.inference.local_pass import Local, Projection, Statistics, local_pass
-from psimil.inference.log_z import jensen
+from psimil.inference.log_z import has_exact_log_z, jensen
 from psimil.inference.posterior import Posterior, global_update
 from psimil.inference.problem import Problem
 from psimil.inference.sparse_gp import SparseGP
@@ -46,7 +46,8 @@ class Schedule:
 class Pass:
     """One iteration: the state before the update, its bound, and the statistics that give the next state.
 
-    ``kernel_moved`` says that the kernel is to change after this pass, so the bound has not settled.
+    ``kernel_moved`` says that the kernel is to change after this pass, so the bound has not settled; ``weight`` is that
+    of the over-relaxed step that led here.
     """
 
     gp: SparseGP
@@ -55,6 +56,7 @@ class Pass:
     bound: Bound
     step: int = 0
     kernel_moved: bool = False
+    weight: float = 1.0
 
     @property
     def next_posterior(self) -> Posterior:
@@ -71,7 +73,9 @@ class Record(Pass):
 
 
 def prior_log_z(projection: Projection, problem: Problem) -> float:
-    """Jensen's log Z of the training instances; exact for the hyperbolic secant."""
+    """Jensen's log Z of the training instances; for the hyperbolic secant exact, and the same for every instance."""
+    if has_exact_log_z(problem.density):
+        return float(problem.instance_weights.sum() * jensen(problem.density, np.zeros(1))[0][0])
     total = 0.0
     for chunk in problem.chunks:
         V, _ = projection.rows(chunk.start, chunk.stop)
@@ -144,6 +148,7 @@ def ascend(
     schedule: Schedule,
     *,
     accelerate: bool,
+    begun: AnyPass | None = None,
 ) -> Iterator[AnyPass]:
     """The loop of :func:`iterate`, whoever makes the passes.
 
@@ -151,23 +156,29 @@ def ascend(
     ----------
     run : a pass from a state; it is given the last pass that counted.
     move : moves the kernel after a pass; None keeps it.
+    begun : the pass of an earlier run after which to go on, in place of ``state``.
     """
-    weight, step = 1.0, 0
-    last: AnyPass | None = None
+
+    def after(last: AnyPass) -> tuple[KernelState, float]:
+        gp, posterior, update = last.gp, last.posterior, last.next_posterior
+        if move is not None and schedule.due(last.step):
+            return move(KernelState(gp, update), last), last.weight
+        weight = min(last.weight * GROWTH, LARGEST_WEIGHT) if accelerate and last.step > 1 else 1.0
+        return KernelState(gp, Posterior(posterior.m + weight * (update.m - posterior.m), update.R)), weight
+
+    last, step, weight = begun, 0, 1.0
+    if begun is not None:
+        step, (state, weight) = begun.step, after(begun)
     while True:
         found = run(state, last)
         if weight > 1.0 and last is not None and last.gp is state.gp and not found.bound.total >= last.bound.total:
             weight, state = 1.0, KernelState(last.gp, last.next_posterior)
             continue
         step += 1
-        last = replace(found, step=step, kernel_moved=move is not None and step <= schedule.last)
+        moves = move is not None and step <= schedule.last
+        last = replace(found, step=step, kernel_moved=moves, weight=weight)
         yield last
-        gp, posterior, update = last.gp, last.posterior, last.next_posterior
-        if move is not None and schedule.due(step):
-            state = move(KernelState(gp, update), last)
-            continue
-        weight = min(weight * GROWTH, LARGEST_WEIGHT) if accelerate and step > 1 else 1.0
-        state = KernelState(gp, Posterior(posterior.m + weight * (update.m - posterior.m), update.R))
+        state, weight = after(last)
 
 
 def random_labels(problem: Problem, high: float, rng: np.random.Generator) -> Array:

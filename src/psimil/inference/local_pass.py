@@ -43,6 +43,11 @@ class Projection:
             return cls(gp, problem.X)
         return cls(gp, problem.X, *_project(gp, problem.X, ordered_map))
 
+    @property
+    def unwhitened(self) -> bool:
+        """Whether blocks are K_xz: where V is not kept, whitening the sums instead saves a triangular product."""
+        return self.V is None and self.gp.sums_can_be_whitened
+
     def rows(self, start: int, stop: int) -> tuple[Array, Array]:
         """V (n, M) and k~ (n,) of instances start to stop - 1."""
         if self.V is not None and self.k is not None:
@@ -52,19 +57,19 @@ class Projection:
         return V, self.gp.residual_variance(X, V)
 
     def block(self, block: Chunk, run: OrderedMap) -> tuple[Array, Array]:
-        """V and k~ of a block, computed by all threads where they are not kept."""
+        """V and k~ of a block, computed by all threads where they are not kept; K_xz for V when ``unwhitened``."""
         if self.V is not None:
             return self.rows(block.start, block.stop)
-        return _project(self.gp, self.X[block.start : block.stop], run)
+        return _project(self.gp, self.X[block.start : block.stop], run, whiten=not self.unwhitened)
 
 
-def _project(gp: SparseGP, X: Array, run: OrderedMap) -> tuple[Array, Array]:
-    """V (n, M) and k~ (n,) of X (n, D)."""
+def _project(gp: SparseGP, X: Array, run: OrderedMap, whiten: bool = True) -> tuple[Array, Array]:
+    """V (n, M), or K_xz with the column of the mean, and k~ (n,) of X (n, D)."""
     V, k, step = np.empty((len(X), gp.size), dtype=X.dtype), np.empty(len(X)), chunk_rows(gp.size, X.dtype)
 
     def fill(start: int) -> None:
         rows = slice(start, start + step)
-        gp.features(X[rows], out=V[rows])
+        gp.features(X[rows], out=V[rows], whiten=whiten)
         k[rows] = gp.residual_variance(X[rows], V[rows])
 
     for _ in run(fill, range(0, len(X), step)):
@@ -116,19 +121,25 @@ def local_pass(
     N, M = len(problem.X), len(posterior.m)
     local = Local(*(np.empty(N) for _ in range(4)))
     gram, V_kappa, terms = np.zeros((M, M)), np.zeros(M), np.zeros(4)
+    raw = projection.unwhitened
+    whitening = projection.gp.whitening if raw else None
+    m, U = (posterior.m, posterior.U) if whitening is None else (whitening @ posterior.m, whitening @ posterior.U)
     with workers() as run:
         for block in problem.blocks:
             V, k = projection.block(block, run)
-            _latent(V, k, posterior, block, local, run)
+            _latent(V, k, m, U, block, local, run)
             terms += _labels_and_theta(problem, block, local, _surplus(projection.gp, problem, block), pi, run)
             _add_statistics(V, problem, block, local, gram, V_kappa, run)
-    return local, Statistics(symmetric(gram), V_kappa, *map(float, terms))
+    gram = symmetric(gram)
+    if whitening is not None:
+        gram, V_kappa = symmetric(whitening.T @ gram @ whitening), whitening.T @ V_kappa
+    return local, Statistics(gram, V_kappa, *map(float, terms))
 
 
-def _latent(V: Array, k: Array, posterior: Posterior, block: Chunk, local: Local, run: OrderedMap) -> None:
-    """mu = V m and s2 = k~ + |V R^-T|^2 of a block."""
+def _latent(V: Array, k: Array, m: Array, U: Array, block: Chunk, local: Local, run: OrderedMap) -> None:
+    """mu = V m and s2 = k~ + |V U|^2 of a block, U = R^-T; V may be K_xz where m and U are whitened instead."""
     dtype, scratch = V.dtype, Scratch()
-    m, U = posterior.m.astype(dtype), posterior.U.astype(dtype)
+    m, U = m.astype(dtype), np.ascontiguousarray(U, dtype=dtype)
     mu, s2 = local.mu[block.start : block.stop], local.s2[block.start : block.stop]
     step = chunk_rows(V.shape[1], dtype)
 

@@ -16,6 +16,7 @@ from psimil.model.kernels import Kernel
 
 Array = NDArray[Any]
 
+VERY_WELL_CONDITIONED = 1e-3  # reciprocal condition of L above which its square costs no more than six digits
 WELL_CONDITIONED = 1e-5  # reciprocal condition of L above which W = K_xz (L^-T R^-T) keeps ten digits
 
 
@@ -59,13 +60,32 @@ class SparseGP:
         return inverse_upper(self.L)
 
     @cached_property
+    def reciprocal_condition(self) -> float:
+        """Of L."""
+        return float(lapack.dtrcon(self.L, norm="1", uplo="L", diag="N")[0])
+
+    @property
     def well_conditioned(self) -> bool:
         """Whether products with explicit triangular inverses keep enough digits."""
-        rcond, _ = lapack.dtrcon(self.L, norm="1", uplo="L", diag="N")
-        return bool(rcond > WELL_CONDITIONED)
+        return self.reciprocal_condition > WELL_CONDITIONED
 
-    def features(self, X: Array, K: Array | None = None, out: Array | None = None) -> Array:
-        """V = K_xz L^-T (n, M), with the column b for a constant mean; in the dtype of X; in ``out`` if given."""
+    @property
+    def sums_can_be_whitened(self) -> bool:
+        """Whether L^-1 (K' Theta K) L^-T keeps ten digits, and no instance needs V for its residual."""
+        return self.residual == "projected" and self.reciprocal_condition > VERY_WELL_CONDITIONED
+
+    @cached_property
+    def whitening(self) -> Array:
+        """A (M, M) with V = [K_xz, b] A: L^-T, and 1 for the column of the mean."""
+        A = np.eye(self.size)
+        A[: len(self.Z), : len(self.Z)] = self.L_inverse_T
+        return A
+
+    def features(self, X: Array, K: Array | None = None, out: Array | None = None, *, whiten: bool = True) -> Array:
+        """V = K_xz L^-T (n, M), with the column b for a constant mean; in the dtype of X; in ``out`` if given.
+
+        Without ``whiten`` it is K_xz, with that column.
+        """
         V = np.empty((len(X), self.size), dtype=X.dtype) if out is None else out
         if self.bias:
             V[:, -1] = self.bias
@@ -74,6 +94,8 @@ class SparseGP:
             self.kernel.gram(X, self.Z.astype(X.dtype, copy=False), out=kernel_part)
         else:
             kernel_part[:] = K
+        if not whiten:
+            return V
         if self.well_conditioned:  # four times as fast as the solve
             multiply_upper(kernel_part, self.L_inverse_T.astype(X.dtype, copy=False))
         else:
