@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from psimil.model.custom_density import density_from_log
     from psimil.model.densities import GammaMixture, HyperbolicSecant, SmoothLaplace, StudentT
     from psimil.model.kernels import RBF, Constant, Linear, Matern32, Matern52
+    from psimil.multilabel import MultiLabelMIL
 
 __version__ = VERSION
 
@@ -32,6 +33,7 @@ __all__ = [
     "Linear",
     "Matern32",
     "Matern52",
+    "MultiLabelMIL",
     "PsiVGPMIL",
     "SmoothLaplace",
     "StudentT",
@@ -42,6 +44,7 @@ __all__ = [
 _HOMES = {
     "psimil.estimator": ("GVGPMIL", "VGPMIL", "PsiVGPMIL"),
     "psimil.model.bags": ("Bags",),
+    "psimil.multilabel": ("MultiLabelMIL",),
     "psimil.model.custom_density": ("density_from_log",),
     "psimil.model.densities": ("GammaMixture", "HyperbolicSecant", "SmoothLaplace", "StudentT"),
     "psimil.model.kernels": ("RBF", "Constant", "Linear", "Matern32", "Matern52"),
