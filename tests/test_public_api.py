@@ -21,6 +21,7 @@ PUBLIC = [
     "Linear",
     "Matern32",
     "Matern52",
+    "MultiLabelMIL",
     "PsiVGPMIL",
     "SmoothLaplace",
     "StudentT",
