@@ -7,10 +7,10 @@ DEV := $(VENV)/.dev-installed
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 # One BLAS thread per test process, two processes.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
-PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest -n 2 --cov --cov-report=term
+PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest -n 2 --durations=10
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-full lint format bench reproduction docs clean
+.PHONY: help demo test test-full coverage lint format bench reproduction docs clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,11 +38,14 @@ format: $(DEV)  ## Rewrite files in the house format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-test: lint  ## Lint, then all tests but the slow ones, with branch coverage
+test: lint  ## Lint, then all tests but the slow ones
 	$(PYTEST) -m "not slow"
 
 test-full: lint  ## Lint, then every test
 	$(PYTEST)
+
+coverage: $(DEV)  ## All tests but the slow ones, with branch coverage
+	$(PYTEST) -m "not slow" --cov --cov-report=term
 
 bench: $(DEV)  ## Run every benchmark; each ends with one JSON line
 	@set -e; for script in benchmarks/bench_*.py; do echo "== $$script"; $(BIN)/python "$$script"; done
