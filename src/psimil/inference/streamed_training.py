@@ -88,7 +88,7 @@ def check_streamable(options: Options) -> None:
 
     Examples
     --------
-    >>> check_streamable(Options(label_posterior="mean_field"))
+    >>> check_streamable(Options(HyperbolicSecant(), label_posterior="mean_field"))
     Traceback (most recent call last):
     psimil.foundations.errors.InputError: streaming needs label_posterior="exact", got 'mean_field'.
     """
