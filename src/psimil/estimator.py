@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from psimil.estimator_settings import evaluation_of, options_of
+from psimil.estimator_settings import evaluation_of, options_of, streaming_of
 from psimil.foundations.errors import InputError
 from psimil.inference.options import Options
 from psimil.inference.preparation import Supervision
@@ -183,6 +183,8 @@ class PsiVGPMIL(BagPredictor):
         eval_set: tuple[Any, Any] | None = None,
         callbacks: Sequence[Callback] = (),
         batch_bags: int | None = None,
+        client: Any = None,
+        checkpoint: str | os.PathLike[str] | None = None,
     ) -> Self:
         """Learn from bags and one 0/1 label each.
 
@@ -196,6 +198,8 @@ class PsiVGPMIL(BagPredictor):
         eval_set : (bags, y) for early stopping.
         callbacks : called with a dict after every pass; a true answer stops the fit.
         batch_bags : bags of a minibatch; None for passes over all bags.
+        client : ``distributed.Client`` of a cluster that works out the parts, see :mod:`psimil.distributed`.
+        checkpoint : file that keeps the last complete pass; a fit that was interrupted goes on from it.
         """
         if y is None:
             raise InputError("fit needs bag labels: fit(bags, y). requires y to be passed, but the target y is None")
@@ -204,15 +208,18 @@ class PsiVGPMIL(BagPredictor):
         options = self._options(found.n_features)
         known = read_instance_labels(y_instances, found, T, self.H)
         supervision = Supervision(T, read_weights(sample_weight, found), known)
+        rng = read_random_state(self.random_state)
+        elsewhere = streaming_of(client, checkpoint, found, supervision, options, rng, batch_bags)
         training = train_by_size(
             found,
             supervision,
             options,
-            rng=read_random_state(self.random_state),
+            rng=rng,
             evaluation=evaluation_of(eval_set, found, self.early_stopping),
             callbacks=(*callbacks, *([_log_row] if self.verbose else [])),
             previous=self._previous(found) if self.warm_start else None,
             batch_bags=batch_bags,
+            **elsewhere,
         )
         return self._keep(training, found, T)
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from psimil.foundations.errors import InputError
 from psimil.inference.options import Options
+from psimil.inference.preparation import Supervision
 from psimil.labels import read_bag_labels, read_bags
 from psimil.model.bags import Bags, as_real
 from psimil.model.densities import Density
@@ -46,3 +47,26 @@ def options_of(estimator: Any, n_features: int, density: Density) -> Options:
             raise InputError(f"inducing_points have shape {Z.shape}, expected (points, {n_features}), all finite.")
         values["inducing_points"] = Z
     return Options(**values)
+
+
+def streaming_of(
+    client: Any,
+    checkpoint: Any,
+    bags: Bags,
+    supervision: Supervision,
+    options: Options,
+    rng: np.random.Generator,
+    batch_bags: int | None,
+) -> dict[str, Any]:
+    """Who works out the parts of a fit, where its progress is kept, and from where it goes on."""
+    found: dict[str, Any] = {}
+    if client is not None:
+        from psimil.distributed.parts import DaskParts
+
+        found["spread"] = lambda parts: DaskParts.of(parts, client, bags)
+    if checkpoint is not None:
+        from psimil.distributed.checkpoint import Checkpoint
+
+        kept = Checkpoint.of_fit(checkpoint, bags, supervision, options, rng, batch_bags)
+        found |= {"keep": kept.write, "begun": kept.read()}
+    return found

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from psimil.cli.connection import connected
 from psimil.cli.exits import NOTE, UsageProblem
 from psimil.cli.options import (
     BagColumn,
     BagFile,
+    ClusterAddress,
     Debug,
     Json,
     LabelColumn,
@@ -82,6 +84,12 @@ def fit(
     seed: Annotated[int | None, typer.Option(min=0, help="Default: 0.")] = None,
     dtype: Annotated[str | None, typer.Option(parser=choice("float64", "float32"), metavar="float64|float32")] = None,
     chunk_size: Annotated[int | None, typer.Option(min=1, help="Instances per chunk, to save memory.")] = None,
+    batch_bags: Annotated[int | None, typer.Option(min=1, help="Bags of a minibatch.")] = None,
+    cluster: ClusterAddress = None,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Keep every pass in a file, and go on from it after an interruption."),
+    ] = None,
     config: Annotated[Path | None, typer.Option(metavar="FILE.toml", help="Settings; options win over them.")] = None,
     overwrite: Overwrite = False,
     as_json: Json = False,
@@ -118,14 +126,25 @@ def fit(
                 held_out = labelled(read(validation), validation)
                 check_columns(fingerprint(table), len(table.feature_names), held_out, validation)
             known = None if instance_label is None else table.y_instances
-            seconds = _train(shell, estimator, table, known, held_out)
+            with connected(cluster) as client:
+                elsewhere = {"batch_bags": batch_bags, "client": client, "checkpoint": checkpoint}
+                seconds = _train(shell, estimator, table, known, held_out, elsewhere)
             from psimil.cli.fitted import write_fit
 
             facts = write_fit(run, estimator, table, held_out, bags.name, validation, known is not None, seconds)
+        if checkpoint is not None:
+            checkpoint.unlink(missing_ok=True)  # the run has what it led to
         _tell(shell, facts, str(out))
 
 
-def _train(shell: Shell, estimator: PsiVGPMIL, table: BagTable, known: Any, held_out: BagTable | None) -> float:
+def _train(
+    shell: Shell,
+    estimator: PsiVGPMIL,
+    table: BagTable,
+    known: Any,
+    held_out: BagTable | None,
+    elsewhere: dict[str, Any],
+) -> float:
     import time
 
     started = time.perf_counter()
@@ -136,7 +155,7 @@ def _train(shell: Shell, estimator: PsiVGPMIL, table: BagTable, known: Any, held
         def follow(row: dict[str, Any]) -> None:
             step(f"{row['stage']} pass {row['iteration']}, bound {row['elbo']:.5g}")
 
-        estimator.fit(table.bags, table.y, y_instances=split, eval_set=evaluation, callbacks=[follow])
+        estimator.fit(table.bags, table.y, y_instances=split, eval_set=evaluation, callbacks=[follow], **elsewhere)
     return time.perf_counter() - started
 
 

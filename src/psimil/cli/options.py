@@ -74,6 +74,9 @@ InstanceColumn = Annotated[
         "--instance-label", metavar="COLUMN", help='Column of the instance labels; "instance_label" if there is one.'
     ),
 ]
+ClusterAddress = Annotated[
+    str | None, typer.Option("--cluster", metavar="ADDRESS", help="Dask scheduler whose workers do it.")
+]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the files of an earlier run.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, nothing else.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Nothing on stdout, no progress bar.")]

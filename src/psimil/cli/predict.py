@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from psimil.cli.connection import connected
 from psimil.cli.exits import NOTE, printable
 from psimil.cli.options import (
     BagColumn,
     BagFile,
+    ClusterAddress,
     Debug,
     InstanceColumn,
     Json,
@@ -25,6 +27,7 @@ def predict(
     bag: BagColumn = "bag",
     label: LabelColumn = None,
     instance_label: InstanceColumn = None,
+    cluster: ClusterAddress = None,
     overwrite: Overwrite = False,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -42,7 +45,14 @@ def predict(
         with opened(out, overwrite=overwrite) as run:
             table = read_bags(bags, bag=bag, label=label, instance_label=instance_label)
             check_columns(estimator.feature_fingerprint, estimator.n_features_in_, table, bags)
-            prediction = estimator.predict_dist(table.bags)
+            with connected(cluster) as client:
+                if client is None:
+                    prediction = estimator.predict_dist(table.bags)
+                else:
+                    from psimil.distributed import predict_parts
+
+                    latent = predict_parts(estimator.model_, table.bags, client)
+                    prediction = estimator.model_.assemble(table.bags, latent)
             run.start(environment())
             run.write_table("bags.csv", bag_frame(prediction, table.bags))
             run.write_table("instances.csv", prediction.to_frame("instance"))

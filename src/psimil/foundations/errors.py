@@ -31,5 +31,9 @@ class OutputError(PsimilError, OSError):
     """A result could not be written; what was there before is intact."""
 
 
+class ClusterFailure(PsimilError, RuntimeError):
+    """A cluster is gone, or gave no answer that counts, however often it was asked."""
+
+
 class DataWarning(UserWarning):
     """The data can be used, but something about it deserves a look."""

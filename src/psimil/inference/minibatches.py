@@ -46,7 +46,7 @@ def step_size(t: int, share: float) -> float:
 
 
 def stochastic_ascent(
-    parts: Parts, state: KernelState, step_kernel: CollapsedStep | None, rng: np.random.Generator
+    parts: Parts, state: KernelState, step_kernel: CollapsedStep | None, rng: np.random.Generator, done: int = 0
 ) -> Iterator[Pass]:
     """One record per pass' worth of data; its bound adds up what each batch gave under the q(v) of its moment.
 
@@ -54,10 +54,11 @@ def stochastic_ascent(
     ----------
     parts : each of them is a batch; their order is drawn anew for every pass.
     step_kernel : moves the kernel in the first pass, on a few batches at a time; None keeps it.
+    done : passes of an earlier run that ended in ``state``.
     """
     chunks, total = list(parts.chunks), float(parts.weights.sum())
-    gp, posterior, t = state.gp, state.posterior, 0
-    for number in range(1, 10**9):
+    gp, posterior, t = state.gp, state.posterior, done * len(chunks)
+    for number in range(done + 1, 10**9):
         order = [chunks[i] for i in rng.permutation(len(chunks))]
         moves = {max(1, round(share * len(order))) for share in KERNEL_AFTER} if number == 1 and step_kernel else set()
         sums, log_z, seen = None, 0.0, 0.0

@@ -27,6 +27,7 @@ from psimil.inference.part_tasks import PartedCollapsedBound, pass_over
 from psimil.inference.parts import PART_ROWS, Parts, StreamedParts
 from psimil.inference.preparation import Supervision, choose_sparse_gp
 from psimil.inference.problem import Problem
+from psimil.inference.progress import Keep, Progress
 from psimil.inference.training import Callback, Fit, Training
 from psimil.model.bags import Bags
 from psimil.model.densities import HyperbolicSecant, warn_if_runaway
@@ -35,6 +36,7 @@ from psimil.model.label_posteriors import Labels
 from psimil.model.scaling import Scaling
 
 Array = NDArray[Any]
+Spread = Callable[[StreamedParts], Parts]
 
 SAMPLED = 2000  # bags on which calibration and thresholds rest
 SCALING_ROWS = 1 << 18  # instances whose mean and deviation are worked out at a time
@@ -48,7 +50,9 @@ def train_streamed(
     rng: np.random.Generator,
     callbacks: Sequence[Callback] = (),
     batch_bags: int | None = None,
-    spread: Callable[[StreamedParts], Parts] = lambda parts: parts,
+    spread: Spread = lambda parts: parts,
+    keep: Keep | None = None,
+    begun: Progress | None = None,
 ) -> Training:
     """Fit the model that ``options`` describe, part by part.
 
@@ -57,6 +61,8 @@ def train_streamed(
     bags : whose ``X`` need not be in memory.
     batch_bags : bags of a minibatch; None for passes over all data.
     spread : who works out the parts; by default this process, one after another.
+    keep : called after every complete pass.
+    begun : what an earlier run of the same fit kept last; this one goes on from there and ends with the same bits.
 
     Raises
     ------
@@ -78,7 +84,7 @@ def train_streamed(
         options.dtype,
     )
     gp = first_sparse_gp(bags, scaling, supervision, options, rng)
-    run = _Run(spread(parts), options, callbacks)
+    run = _Run(spread(parts), options, callbacks, keep, begun)
     last = run.learn(KernelState(gp, first_posterior(gp)), batch_bags is not None, rng)
     return finish_on_sample(last, run, bags, supervision, options, scaling, rng)
 
@@ -149,21 +155,35 @@ def first_sparse_gp(
 class _Run:
     """The passes of one streamed fit, with their monitors and the history they leave."""
 
-    def __init__(self, parts: Parts, options: Options, callbacks: Sequence[Callback]) -> None:
+    def __init__(
+        self, parts: Parts, options: Options, callbacks: Sequence[Callback], keep: Keep | None, begun: Progress | None
+    ) -> None:
         self.parts, self.options, self.callbacks = parts, options, callbacks
-        self.history: list[dict[str, Any]] = []
+        self.keep, self.begun = keep, begun
+        self.history: list[dict[str, Any]] = [] if begun is None else list(begun.history)
         self.started, self.converged = time.perf_counter(), False
+        if begun is not None:
+            self.started -= begun.history[-1]["seconds"]
 
     def learn(self, state: KernelState, batches: bool, rng: np.random.Generator) -> Pass:
         """The kernel on the logistic model where it teaches, then the model's own passes."""
         options = self.options
         step = CollapsedStep(log_z=options.log_z != "none") if options.hyperparameters else None
-        if options.learns_on_logistic:
+        self.rng = rng
+        if self.begun is not None:
+            rng.bit_generator.state = self.begun.rng
+        if options.learns_on_logistic and self.begun is not None and self.begun.stage != "kernel":
+            step = None  # the kernel has been learned
+        elif options.learns_on_logistic:
             teacher = self.parts.with_density(HyperbolicSecant())
             gp = with_kernel(state.gp, self._passes(teacher, state, step, "kernel").gp.kernel.log_parameters)
             state, step = KernelState(gp, first_posterior(gp)), None
         if batches:
-            return self._watch(stochastic_ascent(self.parts, state, step, rng), "batches")
+            begun = self._begun("batches")
+            if begun is not None:
+                state = KernelState(begun.record.gp, begun.record.posterior)
+            done = 0 if begun is None else begun.record.step
+            return self._watch(stochastic_ascent(self.parts, state, step, rng, done), "batches")
         return self._passes(self.parts, state, step, "fit")
 
     def _passes(self, parts: Parts, state: KernelState, step: CollapsedStep | None, stage: str) -> Pass:
@@ -177,11 +197,20 @@ class _Run:
             return step.climb(state, bound, float(parts.weights.sum()), record.step)
 
         accelerate = self.options.accelerate and has_exact_log_z(parts.density)
-        loop = ascend(run, state, move if step else None, Schedule(), accelerate=accelerate)
+        begun = self._begun(stage)
+        last = None if begun is None else begun.record
+        loop = ascend(run, state, move if step else None, Schedule(), accelerate=accelerate, begun=last)
         return self._watch(loop, stage)
+
+    def _begun(self, stage: str) -> Progress | None:
+        return self.begun if self.begun is not None and self.begun.stage == stage else None
 
     def _watch(self, passes: Iterator[Pass], stage: str) -> Pass:
         convergence = Convergence(self.options.tol, len(self.parts.labels.T))
+        if (begun := self._begun(stage)) is not None:
+            convergence.previous, self.converged = begun.record.bound.total, begun.converged
+            if begun.stopped:
+                return begun.record
         for record in passes:
             stop = convergence(record)
             seconds = time.perf_counter() - self.started
@@ -189,7 +218,11 @@ class _Run:
                 {"stage": stage, "iteration": record.step, **record.bound.as_dict(), "seconds": seconds}
             )
             asked = [bool(callback(self.history[-1])) for callback in self.callbacks]
-            if stop or any(asked) or record.step >= max(self.options.max_iter, 1):
+            stop = stop or any(asked) or record.step >= max(self.options.max_iter, 1)
+            if self.keep is not None:
+                rng = self.rng.bit_generator.state
+                self.keep(Progress(stage, record, list(self.history), convergence.converged, stop, dict(rng)))
+            if stop:
                 break
         self.converged = convergence.converged
         return record

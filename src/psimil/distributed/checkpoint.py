@@ -1,0 +1,188 @@
+"""A checkpoint: the last complete pass of a fit in one file, from which the same fit goes on with the same bits."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load as load_tensors
+from safetensors.numpy import save as save_tensors
+
+from psimil.atomic import atomic_write
+from psimil.distributed.worker import store_fingerprint
+from psimil.foundations.errors import InputError
+from psimil.inference.bound import Bound
+from psimil.inference.fitting import Pass
+from psimil.inference.local_pass import Statistics
+from psimil.inference.options import Options
+from psimil.inference.posterior import Posterior
+from psimil.inference.preparation import Supervision
+from psimil.inference.progress import Progress
+from psimil.inference.sparse_gp import SparseGP
+from psimil.model.bags import Bags
+from psimil.schema import kernel_from, kernel_json, parameters_json
+
+Array = NDArray[Any]
+
+FORMAT = 1
+MAX_BYTES = 2**32
+SUMS = ("potential", "scale_mixture", "bags", "entropy")
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A file that keeps the progress of one fit.
+
+    Parameters
+    ----------
+    path : of the file.
+    fit : digest of data, settings and seed; a file of another fit is refused.
+
+    Examples
+    --------
+    >>> Checkpoint(Path("no-such-file"), "0" * 64).read() is None
+    True
+    """
+
+    path: Path
+    fit: str
+
+    @classmethod
+    def of_fit(
+        cls,
+        path: str | os.PathLike[str],
+        bags: Bags,
+        supervision: Supervision,
+        options: Options,
+        rng: np.random.Generator,
+        batch_bags: int | None = None,
+    ) -> Self:
+        """The checkpoint of the fit that these describe."""
+        settings = {field.name: getattr(options, field.name) for field in fields(options)}
+        points = settings.pop("inducing_points")
+        facts = {**parameters_json(settings), "batch_bags": batch_bags, "rng": rng.bit_generator.state}
+        digest = hashlib.sha256(json.dumps(facts, sort_keys=True, default=_plain).encode())
+        arrays = [bags.offsets, supervision.T, supervision.weights, *([] if points is None else [points])]
+        digest.update(_rows_digest(bags).encode())
+        for array in arrays:
+            digest.update(f"{array.dtype.str}{array.shape}".encode())
+            digest.update(np.ascontiguousarray(array).tobytes())
+        return cls(Path(path), digest.hexdigest())
+
+    def write(self, progress: Progress) -> None:
+        """Keep the progress in place of what was kept before, atomically."""
+        record = progress.record
+        tensors = {
+            "inducing_points": record.gp.Z,
+            "kernel_factor": record.gp.L,
+            "posterior_mean": record.posterior.m,
+            "precision_factor": record.posterior.R,
+            "V_theta_V": record.statistics.V_theta_V,
+            "V_kappa": record.statistics.V_kappa,
+        }
+        facts = {
+            "format": FORMAT,
+            "fit": self.fit,
+            "stage": progress.stage,
+            "step": record.step,
+            "kernel_moved": record.kernel_moved,
+            "weight": record.weight,
+            "kernel": kernel_json(record.gp.kernel),
+            "jitter": record.gp.jitter,
+            "bias": record.gp.bias,
+            "residual": record.gp.residual,
+            "sums": {name: getattr(record.statistics, name) for name in SUMS},
+            "bound": asdict(record.bound),
+            "history": progress.history,
+            "converged": progress.converged,
+            "stopped": progress.stopped,
+            "rng": progress.rng,
+            "columns_first": [name for name, tensor in tensors.items() if not tensor.flags.c_contiguous],
+        }
+        plain = {name: np.ascontiguousarray(tensor, dtype=np.float64) for name, tensor in tensors.items()}
+        text = json.dumps(facts, sort_keys=True, default=_plain)
+        data = save_tensors(plain, metadata={"psimil": text, "sha256": _digest(plain, text)})
+        atomic_write(self.path, lambda stream: stream.write(data))
+
+    def read(self) -> Progress | None:
+        """The progress that the file keeps, or None when there is no file.
+
+        Raises
+        ------
+        InputError
+            When the file is damaged, no checkpoint, or of another fit.
+        """
+        name = self.path.name
+        if not self.path.exists():
+            return None
+        if not self.path.is_file() or self.path.stat().st_size > MAX_BYTES:
+            raise InputError(f"{name} is not a checkpoint. Name another file.")
+        try:
+            data = self.path.read_bytes()
+            size = int.from_bytes(data[:8], "little")
+            metadata = json.loads(data[8 : 8 + size])["__metadata__"]
+            text, tensors = metadata["psimil"], load_tensors(data)
+            if metadata["sha256"] != _digest(tensors, text):
+                raise ValueError("its checksum differs")
+            facts = json.loads(text)
+            if facts["format"] != FORMAT:
+                raise ValueError("it has another version")
+            if facts["fit"] != self.fit:
+                raise InputError(f"checkpoint {name} is of other data, settings or another seed. Name another file.")
+            return _progress(facts, tensors)
+        except (SafetensorError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            if isinstance(error, InputError):
+                raise
+            reason = (str(error) or type(error).__name__).splitlines()[0][:200]
+            raise InputError(f"checkpoint {name} is not valid: {reason}. Remove it to begin anew.") from None
+
+
+def _progress(facts: dict[str, Any], tensors: dict[str, Array]) -> Progress:
+    t = {name: np.asfortranarray(v) if name in facts["columns_first"] else v for name, v in tensors.items()}
+    gp = SparseGP(
+        kernel_from(facts["kernel"]).resolve(t["inducing_points"].shape[1]),
+        t["inducing_points"],
+        t["kernel_factor"],
+        facts["jitter"],
+        facts["bias"],
+        facts["residual"],
+    )
+    record = Pass(
+        gp,
+        Posterior(t["posterior_mean"], t["precision_factor"]),
+        Statistics(t["V_theta_V"], t["V_kappa"], **facts["sums"]),
+        Bound(**facts["bound"]),
+        facts["step"],
+        facts["kernel_moved"],
+        facts["weight"],
+    )
+    return Progress(facts["stage"], record, facts["history"], facts["converged"], facts["stopped"], rng=facts["rng"])
+
+
+def _rows_digest(bags: Bags) -> str:
+    from psimil.store import StoredBags
+
+    if isinstance(bags, StoredBags):
+        return store_fingerprint(bags.path)
+    digest = hashlib.sha256(f"{bags.X.dtype.str}{bags.X.shape}".encode())
+    digest.update(np.ascontiguousarray(bags.X).data)
+    return digest.hexdigest()
+
+
+def _digest(tensors: dict[str, Array], text: str) -> str:
+    digest = hashlib.sha256(text.encode())
+    for name in sorted(tensors):
+        digest.update(f"{name}:{tensors[name].dtype.str}:{tensors[name].shape}:".encode())
+        digest.update(np.ascontiguousarray(tensors[name]).tobytes())
+    return digest.hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist()  # of numpy

@@ -1,0 +1,77 @@
+"""Predictions on a Dask cluster: the latent moments of every instance, with the bits of one process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psimil.distributed.checks import LatentTask
+from psimil.distributed.parts import PATIENCE, TIMEOUT, DaskParts
+from psimil.inference.parts import PART_ROWS, StreamedParts
+from psimil.inference.problem import Chunk, chunk_rows
+from psimil.inference.trained import ROWS, TrainedModel
+from psimil.model.bags import Bags
+from psimil.model.densities import HyperbolicSecant
+from psimil.model.label_posteriors import Labels
+
+Array = NDArray[Any]
+
+
+def predict_parts(
+    model: TrainedModel,
+    bags: Bags,
+    client: Any,
+    *,
+    raw: bool = False,
+    timeout: float = TIMEOUT,
+    patience: float = PATIENCE,
+) -> tuple[Array, Array]:
+    """Mean and variance (N,) of f at every instance, calibrated unless ``raw``; ``model.assemble`` makes a prediction.
+
+    Parts end where a chunk of one process ends, so every product has the shape it has there.
+
+    Parameters
+    ----------
+    model : of a fitted estimator, its ``model_``.
+    client : ``distributed.Client``.
+    timeout, patience : see :meth:`psimil.distributed.parts.DaskParts.of`.
+
+    Examples
+    --------
+    >>> from distributed import Client
+    >>> from psimil import VGPMIL
+    >>> from psimil.datasets import make_bags
+    >>> bags, y, _ = make_bags(n_bags=20, seed=1)
+    >>> model = VGPMIL(n_inducing=5, max_iter=5, tol=0, random_state=0).fit(bags, y).model_
+    >>> with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None) as client:
+    ...     mean, variance = predict_parts(model, bags, client)
+    >>> bool((mean == model.latent(bags.X)[0]).all())
+    True
+    """
+    cuts = part_cuts(len(bags.X), chunk_rows(model.gp.size, model.dtype))
+    labels = Labels(np.zeros(len(cuts) - 1, dtype=np.int64), cuts)
+    parts = StreamedParts(
+        bags.stream, labels, np.ones(len(cuts) - 1), model.scaling, HyperbolicSecant(), rows=1, dtype=model.dtype
+    )
+    chunks = [Chunk(i, i + 1, int(cuts[i]), int(cuts[i + 1])) for i in range(len(cuts) - 1)]
+    parts.__dict__["chunks"] = chunks
+    spread = DaskParts.of(parts, client, bags, timeout=timeout, patience=patience)
+    mean, variance = np.empty(len(bags.X)), np.empty(len(bags.X))
+    for chunk, found in zip(chunks, spread.map(LatentTask(model.gp, model.posterior)), strict=True):
+        mean[chunk.start : chunk.stop], variance[chunk.start : chunk.stop] = found
+    return (mean, variance) if raw else model.calibration.apply(mean, variance)
+
+
+def part_cuts(n_rows: int, step: int) -> Array:
+    """Row numbers at which parts begin and end: whole chunks of ``step`` rows within what one process takes at once.
+
+    Examples
+    --------
+    >>> part_cuts(40_000, 1000)
+    array([    0, 16000, 32000, 40000])
+    """
+    rows = max(1, PART_ROWS // step) * step
+    firsts = [start for block in range(0, n_rows, ROWS) for start in range(block, min(block + ROWS, n_rows), rows)]
+    return np.array([*firsts, n_rows])

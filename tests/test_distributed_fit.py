@@ -1,0 +1,224 @@
+"""Whole fits on a Dask cluster, and from a checkpoint: the model of one process that was never interrupted."""
+
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from commands import call, fails, frame_of
+from psimil import GVGPMIL, VGPMIL
+from psimil.datasets import make_bags
+from psimil.distributed import DaskParts, cluster, connect
+from psimil.foundations.errors import ClusterFailure, InputError
+from psimil.inference import training_by_size
+from psimil.store import StoreWriter, open_store
+
+distributed = pytest.importorskip("distributed")
+LOCAL = {"dashboard_address": ":0", "threads_per_worker": 1, "n_workers": 2}
+SETTINGS = {"n_inducing": 6, "random_state": 0, "chunk_size": 120, "max_iter": 12, "tol": 1e-9}
+SETTINGS |= {"calibrate": False, "threshold": 0.5, "false_positive_rate": None}  # nothing that is learned afterwards
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+@pytest.fixture(scope="module")
+def local():
+    with distributed.LocalCluster(processes=True, **LOCAL) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def client(local):
+    with distributed.Client(local, set_as_default=False) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_bags(n_bags=100, bag_size=(2, 8), n_features=3, separation=2.5, seed=3)[:2]
+
+
+@pytest.fixture(autouse=True)
+def always_streamed(monkeypatch):
+    monkeypatch.setattr(training_by_size, "LARGE", 0)
+
+
+def bits(model):
+    """What a fit leaves, to the last bit."""
+    found = model.model_
+    arrays = (found.gp.Z, found.gp.L, found.posterior.m, found.posterior.R, np.array([found.threshold]))
+    bounds = [(row["stage"], row["iteration"], row["elbo"]) for row in model.history_]
+    return [array.tobytes() for array in arrays], bounds, found.calibration, model.converged_
+
+
+CASES = {"passes": (VGPMIL, {}), "two stages": (GVGPMIL, {}), "minibatches": (VGPMIL, {"batch_bags": 20})}
+each = pytest.mark.parametrize("name", list(CASES))
+
+
+@pytest.fixture(scope="module")
+def alone(data):
+    """The bits of every case, in one process."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(training_by_size, "LARGE", 0)
+        return {name: bits(estimator(**SETTINGS).fit(*data, **more)) for name, (estimator, more) in CASES.items()}
+
+
+@each
+def test_a_fit_on_a_cluster_is_a_fit(client, data, alone, name):
+    estimator, more = CASES[name]
+    assert bits(estimator(**SETTINGS).fit(*data, client=client, **more)) == alone[name]
+
+
+class Stop(Exception):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("name", "after"),
+    [("passes", 1), ("passes", 9), ("two stages", 9), ("two stages", 15), ("minibatches", 1), ("minibatches", 9)],
+)
+def test_a_fit_goes_on_from_its_checkpoint(data, alone, tmp_path, name, after):
+    estimator, more = CASES[name]
+    file, seen = tmp_path / "fit.part", []
+
+    def interrupt(row):
+        seen.append(row)
+        if len(seen) == after + 1:
+            raise Stop
+
+    with pytest.raises(Stop):
+        estimator(**SETTINGS).fit(*data, checkpoint=file, callbacks=[interrupt], **more)
+    again = []
+    found = estimator(**SETTINGS).fit(*data, checkpoint=file, callbacks=[again.append], **more)
+    assert bits(found) == alone[name]
+    assert len(again) == len(alone[name][1]) - after
+    once_more = estimator(**SETTINGS).fit(*data, checkpoint=file, callbacks=[again.append], **more)
+    assert bits(once_more) == alone[name]
+    assert len(again) == len(alone[name][1]) - after  # there was nothing left to do
+
+
+def test_checkpoints_of_other_fits_and_damaged_ones_are_refused(data, tmp_path):
+    bags, y = data
+    file = tmp_path / "fit.part"
+    short = {**SETTINGS, "max_iter": 2}
+    VGPMIL(**short).fit(bags, y, checkpoint=file)
+    good = file.read_bytes()
+    for model, labels in [
+        (VGPMIL(**{**short, "random_state": 1}), y),
+        (VGPMIL(**{**short, "H": 100.0}), y),
+        (VGPMIL(**short), 1 - y),
+        (GVGPMIL(**short), y),
+    ]:
+        with pytest.raises(InputError, match=r"checkpoint fit.part is of other data, settings or another seed"):
+            model.fit(bags, labels, checkpoint=file)
+    for bad in (b"", good[:100], good[:-8], good[:-1] + bytes([good[-1] ^ 1]), b"{}" * 50):
+        file.write_bytes(bad)
+        with pytest.raises(InputError, match=r"checkpoint fit.part is not valid: .* Remove it"):
+            VGPMIL(**short).fit(bags, y, checkpoint=file)
+    with pytest.raises(InputError, match="is not a checkpoint"):
+        VGPMIL(**short).fit(bags, y, checkpoint=tmp_path)
+    with pytest.raises(InputError, match="do not take y_instances"):
+        VGPMIL(**short).fit(
+            bags,
+            y,
+            checkpoint=tmp_path / "new",
+            y_instances=[np.ones(len(bag)) * t for bag, t in zip(bags, y, strict=True)],
+        )
+
+
+def test_a_worker_killed_while_a_fit_runs(client, data, alone):
+    pids, killed = client.run(os.getpid), []
+
+    def kill(row):
+        if row["iteration"] == 3 and not killed:
+            killed.append(min(pids.values()))
+            threading.Timer(0.02, os.kill, (killed[0], signal.SIGKILL)).start()
+
+    assert bits(VGPMIL(**SETTINGS).fit(*data, client=client, callbacks=[kill])) == alone["passes"]
+    assert killed and killed[0] not in client.run(os.getpid).values()
+
+
+def test_a_client_is_a_client(data):
+    for wrong in ("tcp://127.0.0.1:8786", 3):
+        with pytest.raises(InputError, match=r"client must be a distributed.Client"):
+            VGPMIL(**SETTINGS).fit(*data, client=wrong)
+
+
+# The command line
+
+
+def test_commands_on_a_cluster_write_the_same_tables(local, tmp_path):
+    frame_of(n_bags=60).to_csv(tmp_path / "train.csv", index=False)
+    options = ["--inducing", "6", "--max-iter", "8", "--batch-bags", "20"]
+    assert call("data", "import", tmp_path / "train.csv", tmp_path / "store").exit_code == 0
+    address = ["--cluster", local.scheduler_address]
+    for name, more in (("alone", ["--checkpoint", tmp_path / "part"]), ("spread", address)):
+        done = call("fit", tmp_path / "store", "--out", tmp_path / name, *options, *more)
+        assert done.exit_code == 0, done.output
+    assert not (tmp_path / "part").exists()
+    for name, more in (("one", []), ("many", address)):
+        done = call("predict", tmp_path / "spread", tmp_path / "store", "--out", tmp_path / name, *more)
+        assert done.exit_code == 0, done.output
+    for file in ("bags.csv", "instances.csv"):
+        assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "many" / file).read_bytes()
+    assert ",batches," in (tmp_path / "spread" / "history.csv").read_text()
+    models = [next((tmp_path / name).glob("*.safetensors")).read_bytes() for name in ("alone", "spread")]
+    assert models[0] == models[1]
+
+
+def test_unreachable_schedulers_are_refused_in_time(monkeypatch, tmp_path):
+    monkeypatch.setattr(cluster, "ANSWER_WITHIN", 1)
+    frame_of().to_csv(tmp_path / "train.csv", index=False)
+    started = time.perf_counter()
+    for address in ("tcp://127.0.0.1:9", "nonsense://x", "tcp://127.0.0.1:port"):
+        with pytest.raises(InputError, match=f"no Dask scheduler answers at {address}"):
+            connect(address)
+        done = call("fit", tmp_path / "train.csv", "--out", tmp_path / "run", "--cluster", address)
+        fails(done, 65, f"no Dask scheduler answers at {address}")
+    assert time.perf_counter() - started < 10 * 6
+
+
+# Last, for these end clusters
+
+
+def test_a_cluster_without_workers(data):
+    with distributed.LocalCluster(processes=False, **{**LOCAL, "n_workers": 0}) as empty:
+        with distributed.Client(empty, set_as_default=False) as client:
+            with pytest.raises(ClusterFailure, match="has no workers"):
+                list(parts(data, client, patience=0.5).map(len))
+
+
+def parts(data, client, **settings):
+    from psimil.inference.parts import StreamedParts
+    from psimil.model.densities import HyperbolicSecant
+    from psimil.model.label_posteriors import Labels
+    from psimil.model.scaling import Scaling
+
+    bags, y = data
+    labels = Labels(y, bags.offsets)
+    found = StreamedParts(bags.X, labels, np.ones(len(y)), Scaling.fit(bags.X), HyperbolicSecant(), rows=100)
+    return DaskParts.of(found, client, **settings)
+
+
+def test_a_lost_scheduler_ends_the_fit_and_the_checkpoint_goes_on(data, alone, tmp_path):
+    """Workers hold the rows of a store; the second half of the fit is done without them."""
+    bags, y = data
+    with StoreWriter(tmp_path / "store", 3, dtype="float64") as writer:
+        for b, bag in enumerate(bags):
+            writer.add(bag, int(y[b]), f"b{b:03d}")
+    store, file = open_store(tmp_path / "store"), tmp_path / "fit.part"
+    running = distributed.LocalCluster(processes=False, **LOCAL)
+    client = distributed.Client(running, set_as_default=False, timeout=1)
+
+    def leave(row):
+        if row["iteration"] == 5:
+            running.close()
+
+    started = time.perf_counter()
+    with pytest.raises(ClusterFailure, match="scheduler does not answer"):
+        VGPMIL(**SETTINGS).fit(store, y, client=client, checkpoint=file, callbacks=[leave])
+    assert time.perf_counter() - started < 20
+    client.close()
+    assert bits(VGPMIL(**SETTINGS).fit(store, y, checkpoint=file)) == alone["passes"]
