@@ -23,7 +23,7 @@ from psimil.labels import read_bag_labels, read_bags, read_instance_labels, read
 from psimil.model.bags import Bags
 from psimil.model.densities import Density, GammaMixture
 from psimil.model.kernels import Kernel
-from psimil.predictor import BagPredictor
+from psimil.online import OnlinePredictor
 from psimil.presets import preset_parameters
 from psimil.storage import load_model
 
@@ -31,7 +31,7 @@ Array = NDArray[Any]
 _log = logging.getLogger("psimil")
 
 
-class PsiVGPMIL(BagPredictor):
+class PsiVGPMIL(OnlinePredictor):
     """Multiple instance classification with sparse Gaussian processes and any Gaussian-scale-mixture density.
 
     Parameters
@@ -81,6 +81,8 @@ class PsiVGPMIL(BagPredictor):
     chunk_size : int or None
         Instances per chunk; set, nothing of size N x M stays in memory.
     dtype : {"float64", "float32"}
+    device : str or None
+        Torch device ("cuda", "cpu") on which a fit works out its products; None is NumPy.
     expectation : {"quadrature", "sample"}
         How probabilities are averaged over the latent posterior.
     feature_fingerprint : str or None
@@ -132,6 +134,7 @@ class PsiVGPMIL(BagPredictor):
         warm_start: bool = False,
         chunk_size: int | None = None,
         dtype: str = "float64",
+        device: str | None = None,
         expectation: str = "quadrature",
         feature_fingerprint: str | None = None,
         random_state: Any = None,
@@ -162,6 +165,7 @@ class PsiVGPMIL(BagPredictor):
         self.warm_start = warm_start
         self.chunk_size = chunk_size
         self.dtype = dtype
+        self.device = device
         self.expectation = expectation
         self.feature_fingerprint = feature_fingerprint
         self.random_state = random_state

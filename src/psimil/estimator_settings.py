@@ -61,6 +61,8 @@ def streaming_of(
     """Who works out the parts of a fit, where its progress is kept, and from where it goes on."""
     found: dict[str, Any] = {}
     if client is not None:
+        if options.device is not None:
+            raise InputError("device and client exclude each other: workers of a cluster compute with NumPy.")
         from psimil.distributed.parts import DaskParts
 
         found["spread"] = lambda parts: DaskParts.of(parts, client, bags)

@@ -20,7 +20,7 @@ from psimil.storage import ModelFile, save_model
 
 Array = NDArray[Any]
 
-_NOT_STORED = ("inducing_points", "random_state", "verbose", "warm_start", "feature_fingerprint")
+_NOT_STORED = ("device", "inducing_points", "random_state", "verbose", "warm_start", "feature_fingerprint")
 
 
 class BagPredictor(ClassifierMixin, BaseEstimator):

@@ -20,9 +20,8 @@ from torch.nn.functional import logsigmoid, softplus
 
 from psimil.foundations.errors import InputError
 from psimil.inference.trained import TrainedModel
-from psimil.model.kernels import RBF, Constant, Linear
-from psimil.model.kernels.algebra import Sum
 from psimil.model.kernels.base import Kernel
+from psimil.model.kernels.torch_gram import check_kernel, gram
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,37 +73,6 @@ class TorchGP:
         K = gram(self.kernel, X, self.Z)
         W = K @ self.spread_weights + self.level_spread
         return K @ self.mean_weights + self.level, W.square().sum(1)
-
-
-def check_kernel(kernel: Kernel) -> None:
-    """Refuse a kernel that :func:`gram` does not know."""
-    if isinstance(kernel, Sum):
-        check_kernel(kernel.left)
-        check_kernel(kernel.right)
-    elif not isinstance(kernel, (RBF, Linear, Constant)):
-        raise InputError(f"joint training knows RBF, linear and constant kernels and their sums, got {kernel}.")
-
-
-def gram(kernel: Kernel, X: Tensor, Z: Tensor) -> Tensor:
-    """K_xz (n, M), differentiable by X.
-
-    Examples
-    --------
-    >>> gram(Linear(2.0), torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0, 4.0]]))
-    tensor([[22.]])
-    """
-    if isinstance(kernel, Sum):
-        return gram(kernel.left, X, Z) + gram(kernel.right, X, Z)
-    if isinstance(kernel, Linear):
-        return kernel.variance * X @ Z.T
-    if isinstance(kernel, Constant):
-        return X.new_full((len(X), len(Z)), kernel.variance)
-    assert isinstance(kernel, RBF)  # check_kernel has seen it
-    lengthscale = torch.as_tensor(np.asarray(kernel.lengthscale), dtype=X.dtype)
-    centre = Z.mean(0)
-    x, z = (X - centre) / lengthscale, (Z - centre) / lengthscale
-    distance = x.square().sum(1)[:, None] + z.square().sum(1) - 2.0 * x @ z.T
-    return kernel.variance * torch.exp(-0.5 * distance.clamp(min=0.0))
 
 
 def bag_bound(mean: Tensor, variance: Tensor, label: int) -> Tensor:

@@ -15,6 +15,7 @@ from psimil.foundations.errors import InputError
 
 SIZES = (50, 100, 200)  # inducing points of the paper's grid
 GRID = tuple(product((0.5, 1.0), (1.0, 2.5, 4.0)))  # alpha, beta
+QUICK_FOLDS = 3  # of the five, in quick runs
 LARGE = 1000  # inducing points beyond the paper's
 REPEATS = {"musk1": 5, "musk2": 5, "ich": 2}
 BASELINES = ("attention", "svm", "forest")
@@ -66,7 +67,7 @@ def plan(experiment: str, protocol: str, *, quick: bool = False, models: Sequenc
 
 
 def _nested(experiment: str, names: Sequence[str], quick: bool) -> list[Job]:
-    small = 50 if quick else None
+    small, folds = (50, QUICK_FOLDS) if quick else (None, FOLDS)
     jobs = []
     for name, repeat in product(names, range(1 if quick else REPEATS.get(experiment, 1))):
         if repeat and not _repeated(experiment, name):
@@ -76,12 +77,12 @@ def _nested(experiment: str, names: Sequence[str], quick: bool) -> list[Job]:
         size = small if entry(name).is_gaussian_process else None
         base = Job(experiment, "nested", name, repeat=repeat, n_inducing=size, quick=quick)
         if experiment != "ich":
-            jobs += [replace(base, split=split) for split in range(FOLDS)]
+            jobs += [replace(base, split=split) for split in range(folds)]
             if experiment == "mnist-pca" and name == "vgpmil" and not quick:
-                jobs += [replace(base, n_inducing=LARGE, split=split) for split in range(FOLDS)]
+                jobs += [replace(base, n_inducing=LARGE, split=split) for split in range(folds)]
             continue
         for cnn in CNNS[:1] if quick else CNNS:
-            jobs += [replace(base, cnn=cnn, split=split) for split in range(FOLDS)]
+            jobs += [replace(base, cnn=cnn, split=split) for split in range(folds)]
             if repeat == 0:
                 jobs += [replace(base, cnn=cnn, task=task) for task in (TO_RSNA, TO_CQ500)]
     return jobs
@@ -95,14 +96,14 @@ def _repeated(experiment: str, name: str) -> bool:
 
 def _grid(experiment: str, protocol: str, names: Sequence[str], quick: bool) -> list[Job]:
     """Sizes by configurations by splits, as in the paper; the baselines have no such grid."""
-    dimensions = (8,) if quick else (8, 32, 128)
+    dimensions, folds = ((8,), range(QUICK_FOLDS)) if quick else ((8, 32, 128), range(FOLDS))
     jobs = []
     for name in names:
         if not entry(name).is_gaussian_process:
             continue
         shapes = ((1.0, 1.0),) if quick else GRID
         settings = shapes if entry(name).label == "G-VGPMIL" else ((None, None),)
-        for size, (alpha, beta), split in product(SIZES[:1] if quick else SIZES, settings, range(FOLDS)):
+        for size, (alpha, beta), split in product(SIZES[:1] if quick else SIZES, settings, folds):
             job = Job(experiment, protocol, name, split=split, n_inducing=size, alpha=alpha, beta=beta, quick=quick)
             if experiment == "ich":
                 jobs += [replace(job, n_features=d) for d in dimensions]

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from psimil.foundations.blas import add_gram
 from psimil.foundations.linalg import solve_lower, symmetric
 from psimil.foundations.threads import Scratch, ordered_map
-from psimil.inference.local_pass import Local
+from psimil.inference.local_pass import Local, device_rows
 from psimil.inference.log_z import has_exact_log_z, jensen
 from psimil.inference.posterior import Posterior, global_update
 from psimil.inference.problem import Chunk, Problem
@@ -122,6 +122,8 @@ class CollapsedBound:
     def forward(self, gp: SparseGP) -> Forward:
         """The sums over instances that q(v) and F follow from."""
         total = Forward.zero(gp.size)
+        if self.problem.device is not None:
+            return sum((self._forward_on_device(gp, c) for c in self.problem.blocks), total)
         for part in ordered_map(lambda c: self._forward(gp, c), self.problem.chunks):
             total = total + part
         return total
@@ -129,6 +131,8 @@ class CollapsedBound:
     def backward(self, gp: SparseGP, adjoint: Adjoint) -> Backward:
         """The sums over instances that the gradient follows from."""
         total = Backward.zero(gp)
+        if self.problem.device is not None:
+            return sum((self._backward_on_device(gp, c, adjoint.weights) for c in self.problem.blocks), total)
         for part in ordered_map(lambda c: self._backward(gp, c, *adjoint), self.problem.chunks):
             total = total + part
         return total
@@ -158,10 +162,22 @@ class CollapsedBound:
             A += (2.0 * scaled) @ L_inverse.astype(dtype)
             moved = V[:, :M].T @ scaled
         gradient = gp.kernel.gram_adjoint(X, gp.Z.astype(dtype, copy=False), A, K)
-        by_diagonal = self._diagonal_slope(gp, chunk)
-        if by_diagonal is not None:
-            gradient = gradient + gp.kernel.diagonal_adjoint(X, by_diagonal)
-        return Backward(gradient, moved)
+        return Backward(gradient + self._by_diagonal(gp, chunk), moved)
+
+    def _forward_on_device(self, gp: SparseGP, chunk: Chunk) -> Forward:
+        rows = slice(chunk.start, chunk.stop)
+        V = device_rows().features(gp, self.problem.X[rows], self.problem.device)
+        value, _ = self._separable(gp, chunk, V.cpu().numpy()) if self._is_separable(gp) else (0.0, None)
+        gram, V_kappa = device_rows().sums(V, self.theta[rows], self.kappa[rows])
+        return Forward(gram, V_kappa, value)
+
+    def _backward_on_device(self, gp: SparseGP, chunk: Chunk, weights: Array) -> Backward:
+        rows = slice(chunk.start, chunk.stop)
+        X, device, slope = self.problem.X[rows], self.problem.device, None
+        if self._is_separable(gp):
+            _, slope = self._separable(gp, chunk, device_rows().features(gp, X, device).cpu().numpy())
+        gradient, moved = device_rows().adjoint(gp, X, device, self.theta[rows], self.kappa[rows], weights, slope)
+        return Backward(gradient + self._by_diagonal(gp, chunk), moved)
 
     def _project(self, gp: SparseGP, chunk: Chunk, *, fresh: bool) -> tuple[Array, Array]:
         """K_xz and V of a chunk; kept from the forward to the backward sweep, in the same memory at every call."""
@@ -181,6 +197,10 @@ class CollapsedBound:
         N, dtype = len(self.problem.X), self.problem.X.dtype
         self.kept = {"K": np.empty((N, len(gp.Z)), dtype=dtype), "V": np.empty((N, gp.size), dtype=dtype)}
 
+    def _is_separable(self, gp: SparseGP) -> bool:
+        """Whether F has terms of single instances, which need |v_n|^2."""
+        return gp.residual == "full" or (self.log_z and not has_exact_log_z(self.problem.density))
+
     def _separable(self, gp: SparseGP, chunk: Chunk, V: Array) -> tuple[float, Array | None]:
         """sum_n rho_n(q_n) and rho'_n (n,), None where it is zero."""
         rows = slice(chunk.start, chunk.stop)
@@ -196,16 +216,16 @@ class CollapsedBound:
                 slope = -w * dr
         return value, slope
 
-    def _diagonal_slope(self, gp: SparseGP, chunk: Chunk) -> Array | None:
-        """(n,) derivative of F by k(x_n, x_n), None when it does not depend on it."""
+    def _by_diagonal(self, gp: SparseGP, chunk: Chunk) -> Array:
+        """(P,) the gradient by way of k(x_n, x_n)."""
         if gp.residual == "projected":
-            return None
+            return np.zeros(len(gp.kernel.log_parameters))
         rows = slice(chunk.start, chunk.stop)
         X, w = self.problem.X[rows], self.problem.instance_weights[rows]
         slope = -0.5 * self.theta[rows]
         if self.log_z and not has_exact_log_z(self.problem.density):
             slope = slope - w * jensen(self.problem.density, np.asarray(gp.kernel.diagonal(X)) + gp.bias**2)[1]
-        return slope
+        return gp.kernel.diagonal_adjoint(X, slope)
 
 
 def collapsed_bound(gp: SparseGP, local: Local, problem: Problem, *, log_z: bool = True) -> Collapsed:

@@ -114,7 +114,7 @@ class PaperStep:
     def __call__(self, state: KernelState, local: Local, problem: Problem, iteration: int) -> KernelState:
         """The kernel with the highest J, and q(u) unchanged; labels first follow q(u)."""
         m, S = unwhiten(state.gp, state.posterior)
-        pi = local_pass(Projection(state.gp, problem.X), state.posterior, problem, local.pi)[0].pi
+        pi = local_pass(Projection.streamed(state.gp, problem), state.posterior, problem, local.pi)[0].pi
         seed, weight = (self.seed, 0.5) if self.published else (self.seed + iteration, 1.0)
         objective = PaperObjective(m, S, pi, problem, self.samples, self.log_z, self.published, seed, weight)
         share, least = (1.0, 1e-4) if self.published else (1.0 / len(problem.X), 0.0)

@@ -6,7 +6,7 @@ block, threads share the rows of V for the two products that matter, and the bag
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -33,15 +33,24 @@ class Projection:
 
     gp: SparseGP
     X: Array
-    V: Array | None = None
+    V: Any = None
     k: Array | None = None
+    device: str | None = None
 
     @classmethod
     def build(cls, gp: SparseGP, problem: Problem) -> Projection:
         """Project all training instances, or none when the problem is to be streamed."""
+        empty = cls.streamed(gp, problem)
         if not problem.cache:
-            return cls(gp, problem.X)
-        return cls(gp, problem.X, *_project(gp, problem.X, ordered_map))
+            return empty
+        return replace(
+            empty, **dict(zip(("V", "k"), empty.project(slice(None), ordered_map, whiten=True), strict=True))
+        )
+
+    @classmethod
+    def streamed(cls, gp: SparseGP, problem: Problem) -> Projection:
+        """A projection that keeps nothing."""
+        return cls(gp, problem.X, device=problem.device)
 
     @property
     def unwhitened(self) -> bool:
@@ -51,16 +60,34 @@ class Projection:
     def rows(self, start: int, stop: int) -> tuple[Array, Array]:
         """V (n, M) and k~ (n,) of instances start to stop - 1."""
         if self.V is not None and self.k is not None:
-            return self.V[start:stop], self.k[start:stop]
+            V = self.V[start:stop]
+            return (V if self.device is None else V.cpu().numpy()), self.k[start:stop]
         X = self.X[start:stop]
         V = self.gp.features(X)
         return V, self.gp.residual_variance(X, V)
 
-    def block(self, block: Chunk, run: OrderedMap) -> tuple[Array, Array]:
+    def block(self, block: Chunk, run: OrderedMap) -> tuple[Any, Array]:
         """V and k~ of a block, computed by all threads where they are not kept; K_xz for V when ``unwhitened``."""
-        if self.V is not None:
-            return self.rows(block.start, block.stop)
-        return _project(self.gp, self.X[block.start : block.stop], run, whiten=not self.unwhitened)
+        rows = slice(block.start, block.stop)
+        if self.V is not None and self.k is not None:
+            return self.V[rows], self.k[rows]
+        return self.project(rows, run, whiten=not self.unwhitened)
+
+    def project(self, rows: slice, run: OrderedMap, *, whiten: bool) -> tuple[Any, Array]:
+        """V (n, M), or K_xz with the column of the mean, and k~ (n,) of some rows; V stays on a device."""
+        X = self.X[rows]
+        if self.device is None:
+            return _project(self.gp, X, run, whiten)
+        V = device_rows().features(self.gp, X, self.device, whiten=whiten)
+        needed = np.zeros((0, 0)) if self.gp.residual == "projected" else V.cpu().numpy()
+        return V, self.gp.residual_variance(X, needed)
+
+
+def device_rows() -> Any:
+    """The torch twin of what follows, imported only where a device is named."""
+    from psimil.inference import device_rows
+
+    return device_rows
 
 
 def _project(gp: SparseGP, X: Array, run: OrderedMap, whiten: bool = True) -> tuple[Array, Array]:
@@ -127,7 +154,12 @@ def local_pass(
     with workers() as run:
         for block in problem.blocks:
             V, k = projection.block(block, run)
-            _latent(V, k, m, U, block, local, run)
+            if problem.device is None:
+                _latent(V, k, m, U, block, local, run)
+            else:
+                rows = slice(block.start, block.stop)
+                local.mu[rows], local.s2[rows] = device_rows().latent(V, m, U)
+                local.s2[rows] += k
             terms += _labels_and_theta(problem, block, local, _surplus(projection.gp, problem, block), pi, run)
             _add_statistics(V, problem, block, local, gram, V_kappa, run)
     gram = symmetric(gram)
@@ -184,14 +216,20 @@ def _labels_and_theta(
 
 
 def _add_statistics(
-    V: Array, problem: Problem, block: Chunk, local: Local, gram: Array, V_kappa: Array, run: OrderedMap
+    V: Any, problem: Problem, block: Chunk, local: Local, gram: Array, V_kappa: Array, run: OrderedMap
 ) -> None:
     """Add V' Theta V (upper triangle) and V' kappa of a block."""
-    rows, dtype, scratch = slice(block.start, block.stop), V.dtype, Scratch()
+    rows = slice(block.start, block.stop)
     theta, kappa = local.theta[rows], local.pi[rows] - 0.5
     if problem.weighted:
         w = problem.instance_weights[rows]
         theta, kappa = w * theta, w * kappa
+    if problem.device is not None:
+        on_device = device_rows().sums(V, theta, kappa)
+        gram += on_device[0]
+        V_kappa += on_device[1]
+        return
+    dtype, scratch = V.dtype, Scratch()
     root, kappa = np.sqrt(theta).astype(dtype, copy=False)[:, None], kappa.astype(dtype, copy=False)
     step = chunk_rows(V.shape[1], dtype)
     edges = np.unique(np.linspace(0, len(V), GRAM_PARTS + 1).astype(int))

@@ -54,6 +54,7 @@ class Options:
     standardize: bool = True
     chunk_size: int | None = None
     dtype: str = "float64"
+    device: str | None = None
     calibrate: str | bool = "auto"
     threshold: float | None = None
     false_positive_rate: float | None = 0.02
@@ -86,6 +87,8 @@ class Options:
         if self.start != "labels" and not (_is_number(self.start) and 0 < float(self.start) <= 1):
             raise InputError(f'start must be "labels" or a number in (0, 1], got {self.start!r}.')
         self._check_combinations()
+        if self.device is not None:
+            _check_device(self.device, self.kernel)
 
     def _check_combinations(self) -> None:
         if self.label_posterior == "max" and np.isinf(self.H):
@@ -117,6 +120,18 @@ class Options:
         """Whether the kernel is learned with the hyperbolic secant before the density takes over."""
         learns = self.hyperparameters in ("collapsed", "loo") and self.log_z == "logistic"
         return learns and not isinstance(self.density, HyperbolicSecant)
+
+
+def _check_device(device: Any, kernel: Kernel | None) -> None:
+    """Refuse a device or kernel that torch cannot serve; without torch, say how to get it."""
+    try:
+        from psimil.foundations.torch_linalg import check_device
+        from psimil.model.kernels.torch_gram import check_kernel
+    except ImportError:
+        raise InputError("device needs torch. Install it with: pip install 'psimil[torch]'") from None
+    check_device(device)
+    if kernel is not None:
+        check_kernel(kernel)
 
 
 def _is_number(value: Any) -> bool:

@@ -22,7 +22,7 @@ class PassTask:
 
     def __call__(self, problem: Problem) -> tuple[Statistics, float]:
         """Sums over the part."""
-        projection = Projection(self.gp, problem.X)
+        projection = Projection.streamed(self.gp, problem)
         return local_pass(projection, self.posterior, problem)[1], prior_log_z(projection, problem)
 
 
@@ -40,7 +40,7 @@ def pass_over(
 
 
 def _local(problem: Problem, gp: SparseGP, posterior: Posterior) -> Local:
-    return local_pass(Projection(gp, problem.X), posterior, problem)[0]
+    return local_pass(Projection.streamed(gp, problem), posterior, problem)[0]
 
 
 @dataclass(frozen=True)

@@ -86,6 +86,7 @@ class StreamedParts:
     density, rule : of the model.
     rows : instances of a part, about.
     dtype : of the model's features.
+    device : torch device that works out the products; None for NumPy.
     """
 
     X: Any
@@ -96,6 +97,7 @@ class StreamedParts:
     rule: str = "exact"
     rows: int = PART_ROWS
     dtype: str = "float64"
+    device: str | None = None
 
     @cached_property
     def chunks(self) -> list[Chunk]:
@@ -110,7 +112,8 @@ class StreamedParts:
         """One part as a problem of its own."""
         X = self.scaling.apply(np.asarray(self.X[chunk.start : chunk.stop]), self.dtype)
         weights = self.weights[chunk.first : chunk.last]
-        return Problem(X, self.labels.chunk(chunk.first, chunk.last), weights, self.density, self.rule)
+        labels = self.labels.chunk(chunk.first, chunk.last)
+        return Problem(X, labels, weights, self.density, self.rule, device=self.device)
 
     def map(self, task: Callable[[Problem], Result], chunks: Iterable[Chunk] | None = None) -> Iterator[Result]:
         """The task's results in order; reading goes one part ahead."""

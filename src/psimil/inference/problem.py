@@ -50,6 +50,7 @@ class Problem:
     rule : name of the label posterior.
     chunk_rows : instances per chunk, at least (bags stay whole).
     cache : whether V may stay in memory between passes.
+    device : torch device that works out the products; None for NumPy.
     """
 
     X: Array
@@ -59,6 +60,7 @@ class Problem:
     rule: str = "exact"
     chunk_rows: int = 1000
     cache: bool = True
+    device: str | None = None
 
     @cached_property
     def chunks(self) -> list[Chunk]:

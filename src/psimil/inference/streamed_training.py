@@ -82,6 +82,7 @@ def train_streamed(
         options.label_posterior,
         _rows(bags, options, batch_bags),
         options.dtype,
+        options.device,
     )
     gp = first_sparse_gp(bags, scaling, supervision, options, rng)
     run = _Run(spread(parts), options, callbacks, keep, begun)

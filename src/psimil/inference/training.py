@@ -14,14 +14,7 @@ from sklearn.metrics import roc_auc_score
 
 from psimil.foundations.errors import DataWarning
 from psimil.foundations.threads import single_threaded_blas
-from psimil.inference.calibration import (
-    IDENTITY,
-    Calibration,
-    LatentBags,
-    best_aggregate,
-    calibration_helps,
-    fit_calibration,
-)
+from psimil.inference.calibration import LatentBags
 from psimil.inference.cross_fit import SMALL, cross_fit
 from psimil.inference.fitting import Record, Schedule, first_posterior, iterate, random_labels, start_from_labels
 from psimil.inference.kernel_search import guard_kernel, search_kernel
@@ -33,7 +26,7 @@ from psimil.inference.options import Options
 from psimil.inference.preparation import Supervision, choose_scaling, choose_sparse_gp
 from psimil.inference.problem import Problem, chunk_rows
 from psimil.inference.sparse_gp import SparseGP
-from psimil.inference.thresholds import bag_threshold, fit_recalibration, instance_threshold
+from psimil.inference.teaching import taught
 from psimil.inference.trained import TrainedModel
 from psimil.model.bags import Bags
 from psimil.model.densities import HyperbolicSecant, warn_if_runaway
@@ -107,6 +100,7 @@ def _train(
         options.label_posterior,
         chunk_rows=options.chunk_size or chunk_rows(gp.size, X.dtype),
         cache=not streamed,
+        device=options.device,
     )
     fit = Fit(problem, options, callbacks, scaling, evaluation, seed=int(rng.integers(2**31)))
     state = KernelState(gp, previous.posterior if previous else first_posterior(gp))
@@ -261,32 +255,7 @@ class Fit:
         """Calibration, thresholds and recalibration from the out-of-bag scores of the last record."""
         options, T = self.options, self.problem.labels.T
         latent = out_of_bag(record, self.problem, options.first_aggregate)
-        unseen = self._cross_fit(record, latent)
-        if options.aggregate == "auto":
-            unseen = replace(unseen, aggregate=best_aggregate(unseen, options.calibrate))
-        calibration = _calibration(unseen, options)
-        model = replace(self._model(record), aggregate=unseen.aggregate, calibration=calibration)
-        seen = model.assemble(bags, model.calibration.apply(unseen.mean, unseen.variance))
-        negative = self.problem.labels.spread(T) == 0
-        model = replace(
-            model,
-            threshold=bag_threshold(seen.log_odds, T) if options.threshold is None else float(options.threshold),
-            instance_threshold=_instance_threshold(seen.instance_log_odds, negative, options.false_positive_rate),
-            recalibration=fit_recalibration(seen.instance_log_odds, negative),
-        )
+        model = taught(self._model(record), self._cross_fit(record, latent), options)
         left_out = model.assemble(bags, model.calibration.apply(latent.mean, latent.variance))
         loo = LeaveOneOut(left_out, log_predictive(left_out.log_odds, T))
         return Training(model, self.history, loo, record.local.pi, self.converged)
-
-
-def _instance_threshold(log_odds: Array, negative: Array, rate: float | None) -> float:
-    return 0.5 if rate is None else instance_threshold(log_odds, negative, rate)
-
-
-def _calibration(latent: LatentBags, options: Options) -> Calibration:
-    two_classes = 0 < latent.T.sum() < len(latent.T)
-    if options.calibrate is False or not two_classes:
-        return IDENTITY
-    if options.calibrate == "auto" and not calibration_helps(latent):
-        return IDENTITY
-    return fit_calibration(latent)

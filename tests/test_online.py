@@ -1,0 +1,130 @@
+"""partial_fit: exact sums where the step is the share, learning that helps, and what is kept."""
+
+import numpy as np
+import pytest
+
+from psimil import VGPMIL
+from psimil.datasets import make_bags
+from psimil.foundations.errors import InputError
+from psimil.inference import minibatches
+from psimil.inference.local_pass import Projection, local_pass
+from psimil.inference.online import Online, grown
+from psimil.inference.options import Options
+from psimil.inference.posterior import Posterior, global_update
+from psimil.inference.preparation import Supervision
+from psimil.inference.problem import Problem
+from psimil.metrics import bag_metrics
+from psimil.model.densities import HyperbolicSecant
+from psimil.model.label_posteriors import Labels
+from tiny import quick
+
+SETTINGS = {"calibrate": False, "threshold": 0.5, "false_positive_rate": None, "aggregate": "noisy_or"}
+
+
+def drawn(n, seed=0):
+    bags, y, _ = make_bags(n_bags=n, bag_size=(2, 6), n_features=3, separation=2.0, seed=seed)
+    return bags, y
+
+
+def test_a_step_of_the_share_adds_the_sums_of_the_new_bags(monkeypatch):
+    bags, y = drawn(60)
+    clf = quick(**SETTINGS).fit(bags[:40], y[:40])
+    model, new = clf.model_, bags[40:]
+    monkeypatch.setattr("psimil.inference.online.step_size", lambda t, share: share)
+    found = Online(model, 40.0).learn(new, Supervision(y[40:], np.ones(20)), Options(HyperbolicSecant(), **SETTINGS))
+    X = model.scaling.apply(new.X, "float64")
+    problem = Problem(X, Labels(y[40:], new.offsets), np.ones(20), HyperbolicSecant())
+    _, sums = local_pass(Projection.build(model.gp, problem), model.posterior, problem)
+    before = model.posterior.R @ model.posterior.R.T
+    expected = global_update(before - np.eye(len(before)) + sums.V_theta_V, before @ model.posterior.m + sums.V_kappa)
+    np.testing.assert_allclose(found.model.posterior.m, expected.m, rtol=1e-9)
+    np.testing.assert_allclose(found.model.posterior.S, expected.S, rtol=1e-9)
+    assert (found.weight, found.steps) == (60.0, 1)
+
+
+def test_the_step_sizes_are_those_of_minibatches():
+    assert minibatches.step_size(0, 0.1) == 1.0
+    bags, y = drawn(60)
+    clf = quick(**SETTINGS).fit(bags[:40], y[:40])
+    found = Online(clf.model_, 40.0).learn(
+        bags[40:], Supervision(y[40:], np.ones(20)), Options(HyperbolicSecant(), **SETTINGS)
+    )
+    X = clf.model_.scaling.apply(bags[40:].X, "float64")
+    problem = Problem(X, Labels(y[40:], bags[40:].offsets), np.ones(20), HyperbolicSecant())
+    _, sums = local_pass(Projection.build(clf.model_.gp, problem), clf.model_.posterior, problem)
+    expected = global_update(3.0 * sums.V_theta_V, 3.0 * sums.V_kappa)  # a whole step, on bags scaled up to 60
+    np.testing.assert_allclose(found.model.posterior.m, expected.m, rtol=1e-9)
+
+
+def test_growing_by_one_changes_nothing():
+    posterior = Posterior(np.array([0.3, -0.2]), np.linalg.cholesky(np.array([[3.0, 0.5], [0.5, 2.0]])))
+    np.testing.assert_allclose(grown(posterior, 1.0).m, posterior.m, rtol=1e-12)
+
+
+def test_bags_that_arrive_in_batches_teach_almost_as_much_as_all_at_once():
+    bags, y = drawn(900, seed=3)
+    test, y_test = drawn(600, seed=4)
+    batches = [slice(a, a + 100) for a in range(0, 900, 100)]
+    model = VGPMIL(n_inducing=20, random_state=0)
+    first = VGPMIL(n_inducing=20, random_state=0).fit(bags[batches[0]], y[batches[0]])
+    for rows in batches:
+        model.partial_fit(bags[rows], y[rows])
+    whole = VGPMIL(n_inducing=20, random_state=0).fit(bags, y)
+
+    def loss(clf):
+        found = clf.predict_dist(test)
+        return bag_metrics(y_test, found.prob, found.threshold, found.log_odds)["log_loss"]
+
+    assert loss(model) < loss(first)
+    assert loss(model) < loss(whole) + 0.03
+    assert model.training_counts_["bags"] == 900
+
+
+def test_calibration_follows_the_latest_bags_before_they_were_learned():
+    bags, y = drawn(300, seed=5)
+    clf = quick(aggregate="noisy_or", calibrate=True).partial_fit(bags[:100], y[:100])
+    before = clf.model_
+    prediction = before.latent(bags[100:].X, raw=True)
+    clf.partial_fit(bags[100:], y[100:])
+    np.testing.assert_allclose(clf.online_.unseen.mean, prediction[0], rtol=1e-9)
+    np.testing.assert_array_equal(clf.online_.unseen.T, y[100:])
+    assert clf.model_.calibration != before.calibration
+
+
+def test_only_the_latest_bags_are_remembered(monkeypatch):
+    monkeypatch.setattr("psimil.inference.online.REMEMBERED", 25)
+    bags, y = drawn(60)
+    clf = quick().partial_fit(bags[:20], y[:20]).partial_fit(bags[20:40], y[20:40]).partial_fit(bags[40:], y[40:])
+    unseen = clf.online_.unseen
+    np.testing.assert_array_equal(unseen.T, y[35:])
+    np.testing.assert_array_equal(np.diff(unseen.offsets), bags.sizes[35:])
+    assert len(unseen.mean) == unseen.offsets[-1]
+
+
+def test_a_fit_starts_anew():
+    bags, y = drawn(60)
+    clf = quick().partial_fit(bags[:40], y[:40]).partial_fit(bags[40:], y[40:]).fit(bags[:40], y[:40])
+    clf.partial_fit(bags[40:], y[40:])
+    assert clf.online_.steps == 1
+    assert clf.training_counts_["bags"] == 60
+
+
+def test_a_loaded_model_goes_on_learning(tmp_path):
+    bags, y = drawn(60)
+    clf = quick().fit(bags[:40], y[:40])
+    clf.save(tmp_path / "m.safetensors")
+    loaded = quick().load(tmp_path / "m.safetensors").partial_fit(bags[40:], y[40:])
+    clf.partial_fit(bags[40:], y[40:])
+    np.testing.assert_array_equal(loaded.predict_dist(bags).log_odds, clf.predict_dist(bags).log_odds)
+
+
+@pytest.mark.parametrize("more", [{"y": None}, {"y": [0, 1, 2]}])
+def test_bad_batches_leave_the_model_as_it_was(more):
+    bags, y = drawn(40)
+    clf = quick().fit(bags, y)
+    before = clf.model_
+    with pytest.raises(InputError):
+        clf.partial_fit(bags[:3], **more)
+    with pytest.raises(InputError, match="expects 3 features"):
+        clf.partial_fit([np.ones((2, 4))], [1])
+    assert clf.model_ is before
