@@ -14,9 +14,10 @@ from psimil.inference.posterior import Posterior
 from psimil.inference.problem import Problem
 from psimil.inference.sparse_gp import SparseGP
 from psimil.model.custom_density import density_from_log
-from psimil.model.densities import GammaMixture, HyperbolicSecant, SmoothLaplace, StudentT
+from psimil.model.densities import ClippedGammaMixture, GammaMixture, HyperbolicSecant, SmoothLaplace, StudentT
 from psimil.model.kernels import RBF
 from psimil.model.label_posteriors import Labels
+from psimil.schema import DENSITIES as LISTED
 
 
 def _custom_log_psi(x):
@@ -33,6 +34,9 @@ DENSITIES = [
     SmoothLaplace(2.0, 0.3),
     CUSTOM,
 ]
+# A density that is new in psimil.schema.DENSITIES joins every test with its default parameters.
+NEW = [kind() for kind in LISTED.values() if kind not in {*map(type, DENSITIES), ClippedGammaMixture}]
+DENSITIES += NEW
 
 
 def name(density):
@@ -101,7 +105,14 @@ def log_psi(density, x):
         return -0.5 * (density.nu + 1) * np.log(1 + x * x / (density.nu * density.scale**2))
     if isinstance(density, SmoothLaplace):
         return -density.rate * np.sqrt(x * x + density.width**2)
-    return _custom_log_psi(x)
+    return _custom_log_psi(x) if density is CUSTOM else _own_log_psi(density, x)
+
+
+def _own_log_psi(density, x):
+    """Of a new density: what it says itself, for complex x to first order, which is all a complex step asks for."""
+    if np.iscomplexobj(x):
+        return density.log_prob(x.real) - 1j * x.imag * x.real * density.theta(np.abs(x.real))
+    return density.log_prob(x)
 
 
 def theta(density, c):

@@ -30,7 +30,7 @@ def test_a_step_of_the_share_adds_the_sums_of_the_new_bags(monkeypatch):
     bags, y = drawn(60)
     clf = quick(**SETTINGS).fit(bags[:40], y[:40])
     model, new = clf.model_, bags[40:]
-    monkeypatch.setattr("psimil.inference.online.step_size", lambda t, share: share)
+    monkeypatch.setattr("psimil.inference.online.step_size", lambda t, share, per_point: share)
     found = Online(model, 40.0).learn(new, Supervision(y[40:], np.ones(20)), Options(HyperbolicSecant(), **SETTINGS))
     X = model.scaling.apply(new.X, "float64")
     problem = Problem(X, Labels(y[40:], new.offsets), np.ones(20), HyperbolicSecant())

@@ -9,6 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from problems import make, random_posterior
 from psimil import GVGPMIL, VGPMIL, PsiVGPMIL
+from psimil.datasets import make_bags
 from psimil.foundations.errors import DataWarning
 from psimil.inference.latent import latent_moments
 from psimil.inference.sparse_gp import SparseGP
@@ -132,3 +133,10 @@ def test_conditional_variance_is_not_negative_and_vanishes_at_the_inducing_point
     np.testing.assert_allclose(k[-20:], 0.0, atol=1e-8)
     projected = replace(gp, residual="projected")
     np.testing.assert_array_equal(projected.residual_variance(X, projected.features(X)), 0.0)
+
+
+def test_crowded_inducing_points_do_not_make_a_full_residual_fail():
+    """Rounding of the conditional variance grows with the condition of K_zz, not only with its size."""
+    bags, y, _ = make_bags(n_bags=60, n_features=1, separation=3.0, seed=0)
+    clf = PsiVGPMIL(n_inducing=15, residual="full", random_state=0).fit(bags, y)
+    assert (clf.predict_dist(bags).latent_variance > 0).all()

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import psimil
+from problems import NEW
 from psimil import (
     GVGPMIL,
     RBF,
@@ -60,7 +61,7 @@ SETTINGS = {
     "threshold": {"threshold": 0.3},
     "not standardised": {"standardize": False},
     "numpy numbers": {"H": np.float64(50.0), "n_inducing": np.int64(6)},
-}
+} | {type(density).__name__: {"density": density} for density in NEW}
 
 
 def facts(prediction):

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psimil.foundations.errors import InputError, ModelFileError
+from psimil.inference.aggregates import AGGREGATES
 from psimil.inference.calibration import Calibration
 from psimil.inference.posterior import Posterior
 from psimil.inference.sparse_gp import SparseGP
@@ -22,7 +23,16 @@ from psimil.model.scaling import Scaling
 Array = NDArray[Any]
 
 KERNELS = {c.__name__: c for c in (RBF, Matern32, Matern52, Linear, Constant)}
-DENSITIES = {c.__name__: c for c in (HyperbolicSecant, GammaMixture, ClippedGammaMixture, StudentT, SmoothLaplace)}
+DENSITIES = {
+    c.__name__: c
+    for c in (
+        HyperbolicSecant,
+        GammaMixture,
+        ClippedGammaMixture,
+        StudentT,
+        SmoothLaplace,
+    )
+}
 FACTS = {
     "kernel", "jitter", "bias", "residual", "aggregate", "calibration", "threshold", "instance_threshold",
     "dtype", "expectation", "seed",
@@ -148,7 +158,7 @@ _BROKEN = (InputError, TypeError, KeyError, ValueError, AttributeError, Overflow
 _MOST = {"jitter": 1e300, "bias": 1e6, "threshold": 1.0, "instance_threshold": 1.0}
 _CHOICES = {
     "residual": ("projected", "full", "unit"),
-    "aggregate": ("noisy_or", "max"),
+    "aggregate": tuple(AGGREGATES),
     "dtype": ("float64", "float32"),
     "expectation": ("quadrature", "sample"),
 }

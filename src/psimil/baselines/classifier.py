@@ -15,7 +15,7 @@ from sklearn.utils import Tags
 from psimil.foundations.errors import InputError, NotFitted
 from psimil.labels import read_bag_labels, read_bags, read_random_state
 from psimil.model.bags import Bags
-from psimil.model.scaling import Scaling
+from psimil.model.scaling import FARTHEST, Scaling
 
 Array = NDArray[Any]
 
@@ -162,4 +162,6 @@ def above_zero(**values: Any) -> None:
 
 
 def _scaled(bags: Bags, scaling: Scaling) -> Bags:
-    return replace(bags, X=scaling.apply(bags.X))
+    """Features within the range of single precision, in which forests and networks compute."""
+    farthest = FARTHEST["float32"]
+    return replace(bags, X=np.clip(scaling.apply(bags.X), -farthest, farthest))

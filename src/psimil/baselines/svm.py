@@ -71,7 +71,7 @@ class BagSVM(BagClassifier):
 
     def _train(self, bags: Bags, T: Array, rng: np.random.Generator) -> StatisticsSVM:
         S = bag_statistics(bags)  # (B, 4 D)
-        machine = make_pipeline(StandardScaler(), SVC(C=self.C, gamma=self.gamma))
+        machine = make_pipeline(StandardScaler(), SVC(C=self.C, gamma=self.gamma, random_state=0))
         n_folds = min(5, int(np.bincount(T).min()))
         sigmoid = Sigmoid()
         if n_folds > 1:

@@ -40,7 +40,7 @@ class Output(NamedTuple):
 
 
 class AttCNN(nn.Module):
-    """The attention network of scans with any numbers of slices, laid end to end without padding.
+    """The attention network of Eq. (39), for scans with any numbers of slices, laid end to end without padding.
 
     Parameters
     ----------

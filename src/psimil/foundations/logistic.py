@@ -20,7 +20,7 @@ def softplus(x: Array) -> Array:
 
 
 def sigmoid(x: Array) -> Array:
-    """1 / (1 + e^-x), elementwise, without overflow.
+    """1 / (1 + e^-x), elementwise, without overflow: the mean of y_n given f_n = x, Eq. (1).
 
     Examples
     --------

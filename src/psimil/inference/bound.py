@@ -9,6 +9,8 @@ from dataclasses import asdict, dataclass
 class Bound:
     """L = - kl + potential + scale_mixture + bags + entropy - log_z (docs/derivations.md).
 
+    The bound of the joint density of Eqs. (18), (41) and (42), which every update of Eq. (43) raises.
+
     Examples
     --------
     >>> Bound(kl=1.0, potential=0.5, scale_mixture=-2.0, bags=0.0, entropy=0.25, log_z=0.0).total

@@ -15,6 +15,7 @@ from scipy.optimize import minimize
 
 from psimil.foundations.logistic import log1mexp
 from psimil.foundations.quadrature import gauss_hermite
+from psimil.inference.aggregates import AGGREGATES
 
 Array = NDArray[Any]
 
@@ -97,15 +98,7 @@ def bag_log_likelihoods(bags: LatentBags, parameters: Array) -> tuple[Array, Arr
     q = np.maximum(np.where(f >= 0, e, 1.0) / (1.0 + e) @ w, 1e-290)
     by_shift = slope @ w  # dE s
     changes = (centre * by_shift, by_shift, (slope * noise) @ w)
-    starts = bags.offsets[:-1]
-    if bags.aggregate == "max":
-        index = np.repeat(np.arange(len(bags.T)), np.diff(bags.offsets))
-        winner = np.lexsort((-(s @ w), index))[starts]
-        log_survival = np.log(q[winner])
-        slopes = np.stack([-d[winner] / q[winner] for d in changes])
-    else:
-        log_survival = np.add.reduceat(np.log(q), starts)
-        slopes = np.stack([np.add.reduceat(-d / q, starts) for d in changes])
+    log_survival, slopes = AGGREGATES[bags.aggregate].log_negative(s @ w, q, changes, bags.offsets)
     log_survival = np.minimum(log_survival, -1e-300)
     log_p = np.maximum(log1mexp(log_survival), -600.0)
     value = np.where(bags.T == 1, log_p, log_survival)

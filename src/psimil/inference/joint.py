@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.foundations.logistic import sigmoid, softplus
+from psimil.inference.aggregates import AGGREGATES
 from psimil.inference.calibration import Calibration
 from psimil.inference.posterior import Posterior
 from psimil.inference.sparse_gp import SparseGP
@@ -42,6 +42,5 @@ def joint_std(
         k = gp.residual_variance(part, V)
         noise = V @ deviations + np.sqrt(k)[:, None] * rng.standard_normal((len(part), samples))
         f = (calibration.scale * (V @ posterior.m) + calibration.shift)[:, None] + calibration.spread * noise
-        prob = -np.expm1(-softplus(f).sum(axis=0)) if aggregate == "noisy_or" else sigmoid(f.max(axis=0))
-        std[b] = prob.std()
+        std[b] = AGGREGATES[aggregate].of_draws(f).std()
     return std

@@ -17,7 +17,7 @@ Array = NDArray[Any]
 
 
 def latent_moments(gp: SparseGP, posterior: Posterior, X: Array) -> tuple[Array, Array]:
-    """Mean and variance (N,) of f at X (N, D): mu = V m, s2 = k~ + |V R^-T|^2.
+    """Mean and variance (N,) of f at X (N, D), Eq. (30): mu = V m, s2 = k~ + |V R^-T|^2.
 
     When K_zz is well conditioned and there is no residual, one triangular product K_xz (L^-T R^-T) does.
     """

@@ -116,7 +116,7 @@ class Local:
 
 @dataclass(frozen=True)
 class Statistics:
-    """Sums over instances: V' Theta V (M, M), V' kappa (M,), and the data terms of the bound."""
+    """Sums over instances, Eqs. (58) to (60): V' Theta V (M, M), V' kappa (M,), and the data terms of the bound."""
 
     V_theta_V: Array
     V_kappa: Array
@@ -138,6 +138,8 @@ def local_pass(
     projection: Projection, posterior: Posterior, problem: Problem, pi: Array | None = None
 ) -> tuple[Local, Statistics]:
     """Everything that follows from q(v): Eqs. (25) and (28), and the sums behind Eqs. (26) and (27).
+
+    mu_n is Eq. (48), kappa_n = pi_n - 1/2 that of Eqs. (56) and (57), c_n that of Eq. (64).
 
     Parameters
     ----------

@@ -27,6 +27,8 @@ SMALLEST_SAMPLE_SIZE = 50.0  # an estimate resting on fewer effective samples st
 def log_ratio(density: Density, f: Array) -> Array:
     """r(f) = log(2 cosh(f / 2) psi(f)), elementwise; constant for the hyperbolic secant.
 
+    2 cosh(f / 2) is the sum over labels of Eq. (19), and Z the mean of exp sum r(f_n), Eq. (20); -log pi is Eq. (17).
+
     Examples
     --------
     >>> log_ratio(HyperbolicSecant(), np.array([0.0, 9.0])).round(4)

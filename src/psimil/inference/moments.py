@@ -46,7 +46,7 @@ class InstanceMoments:
 
 
 def instance_moments(mean: Array, variance: Array) -> InstanceMoments:
-    """Eqs. (32) and (33) by quadrature instead of sampling: Gauss-Hermite, or the trapezoid rule for wide latents.
+    """Eqs. (31) to (33) by quadrature instead of sampling: Gauss-Hermite, or the trapezoid rule for wide latents.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ class BagMoments:
 
 
 def noisy_or(instances: InstanceMoments, offsets: Array) -> BagMoments:
-    """Eqs. (36) and (37) in closed form: P = 1 - prod E(1 - s_n), Var = prod E(1 - s_n)^2 - prod (E(1 - s_n))^2.
+    """Eqs. (34) to (37) in closed form: P = 1 - prod E(1 - s_n), Var = prod E(1 - s_n)^2 - prod (E(1 - s_n))^2.
 
     Examples
     --------

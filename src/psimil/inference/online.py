@@ -55,7 +55,8 @@ class Online:
         total = self.weight + float(weights.sum())
         share = float(weights.sum()) / total
         q = grown(model.posterior, total / self.weight)
-        q = natural_step(q, scaled(statistics, 1.0 / share), step_size(self.steps, share))
+        rho = step_size(self.steps, share, len(X) / model.gp.size)
+        q = natural_step(q, scaled(statistics, 1.0 / share), rho)
         model = replace(model, posterior=q)
         if min(unseen.T.sum(), len(unseen.T) - unseen.T.sum()) >= ENOUGH:
             model = taught(model, replace(unseen, aggregate=options.first_aggregate), options)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psimil.foundations.errors import InputError
+from psimil.inference.aggregates import AGGREGATES
 from psimil.model.densities import ClippedGammaMixture, Density, HyperbolicSecant
 from psimil.model.kernels import Kernel
 
@@ -21,7 +22,7 @@ CHOICES: dict[str, tuple[Any, ...]] = {
     "residual": ("projected", "full", "unit"),
     "hyperparameters": ("collapsed", "loo", "paper", "published", None),
     "log_z": ("logistic", "jensen", "rff", "none"),
-    "aggregate": ("auto", "noisy_or", "max"),
+    "aggregate": ("auto", *AGGREGATES),
     "early_stopping": (None, "auc", "log_loss", "loo"),
     "dtype": ("float64", "float32"),
     "calibrate": ("auto", True, False),

@@ -25,7 +25,7 @@ SMALLEST_VARIANCE = 1e-12
 
 @dataclass(frozen=True)
 class PaperObjective:
-    """What stays fixed while the kernel moves, and how J is estimated.
+    """J of Eq. (29): what stays fixed while the kernel moves, and how J is estimated.
 
     Distances and noise are kept from call to call, so the inducing points must stay the same. The prior variance is
     that of the kernel for ``residual="unit"``, too: the authors' code has its 1 in the passes only.

@@ -16,7 +16,7 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Posterior:
-    """q(v) = N(m, S) with S = (R R')^-1.
+    """q(v) = N(m, S) with S = (R R')^-1: Eqs. (8) and (23) with u = L v.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class Posterior:
 
     @classmethod
     def prior(cls, size: int) -> Posterior:
-        """The prior N(0, I)."""
+        """The prior N(0, I): Eq. (2) with u = L v."""
         return cls(np.zeros(size), np.eye(size))
 
     @classmethod
@@ -61,6 +61,8 @@ class Posterior:
 
 def global_update(V_theta_V: Array, V_kappa: Array) -> Posterior:
     """Eqs. (26) and (27), whitened: R R' = I + V' Theta V, m = (R R')^-1 V' kappa.
+
+    They are Eqs. (12) and (13) for the hyperbolic secant; Eqs. (54), (55), (61) and (62) derive them.
 
     Parameters
     ----------

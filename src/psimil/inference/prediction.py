@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from psimil.inference.intervals import instance_interval, noisy_or_interval
-from psimil.inference.moments import BagMoments, InstanceMoments, largest, most_probable, noisy_or
+from psimil.inference.aggregates import AGGREGATES
+from psimil.inference.intervals import instance_interval
+from psimil.inference.moments import BagMoments, InstanceMoments
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,7 +56,7 @@ class Prediction:
     ) -> Prediction:
         """From ids, offsets and rows of the bags, latent moments, and instance moments."""
         ids, offsets, rows = bags
-        found = (noisy_or if aggregate == "noisy_or" else largest)(instances, offsets)
+        found = AGGREGATES[aggregate].moments(instances, offsets)
         return cls(ids, offsets, rows, *latent, instances, found, aggregate, *thresholds, level, joint_std)
 
     @property
@@ -76,12 +77,8 @@ class Prediction:
     @cached_property
     def interval(self) -> tuple[Array, Array]:
         """(B,), (B,) ends of the bags' credible intervals."""
-        if self.aggregate == "max":
-            winner = most_probable(self.instances, self.offsets)
-            low, high = self.instance_interval
-            return low[winner], high[winner]
-        z = float(ndtri(0.5 + 0.5 * self.level))
-        return noisy_or_interval(self.latent_mean, self.latent_variance, self.offsets, z)
+        z, latent = float(ndtri(0.5 + 0.5 * self.level)), (self.latent_mean, self.latent_variance)
+        return AGGREGATES[self.aggregate].interval(latent, self.instances, self.offsets, z)
 
     @property
     def lower(self) -> Array:

@@ -82,7 +82,7 @@ class SparseGP:
         return A
 
     def features(self, X: Array, K: Array | None = None, out: Array | None = None, *, whiten: bool = True) -> Array:
-        """V = K_xz L^-T (n, M), with the column b for a constant mean; in the dtype of X; in ``out`` if given.
+        """V = K_xz L^-T (n, M) of Eq. (3), with the column b for a constant mean; dtype of X; in ``out`` if given.
 
         Without ``whiten`` it is K_xz, with that column.
         """
@@ -103,12 +103,13 @@ class SparseGP:
         return V
 
     def residual_variance(self, X: Array, V: Array) -> Array:
-        """k~ (n,) >= 0, what V v leaves of the prior variance of f."""
+        """k~ (n,) >= 0, what V v leaves of the prior variance of f, Eq. (3)."""
         if self.residual == "projected":
             return np.zeros(len(X))
         explained = self.explained_variance(V)
         prior = np.asarray(self.kernel.diagonal(X), dtype=np.float64)
-        return nonnegative(prior - explained, prior * (np.finfo(X.dtype).eps / np.finfo(float).eps), "conditional")
+        rounding = max(1.0, 1e-4 / self.reciprocal_condition) * (np.finfo(X.dtype).eps / np.finfo(float).eps)
+        return nonnegative(prior - explained, prior * rounding, "conditional")
 
     def explained_variance(self, V: Array) -> Array:
         """|v_n|^2 (n,) of the kernel's columns."""

@@ -51,6 +51,8 @@ class Bags:
         if offsets.ndim != 1 or len(offsets) == 0 or offsets[0] != 0 or offsets[-1] != len(X):
             raise InputError(f"offsets must run from 0 to the number of instances, {len(X)}.")
         ids = np.arange(len(offsets) - 1) if self.ids is None else np.asarray(self.ids)
+        if ids.ndim != 1:
+            raise InputError(f"bag ids have shape {ids.shape}, expected one id per bag.")
         if len(ids) != len(offsets) - 1:
             raise InputError(f"{len(offsets) - 1} bags but {len(ids)} bag ids.")
         sizes = np.diff(offsets)

@@ -40,7 +40,7 @@ class CustomDensity:
 
 
 def density_from_log(log_psi: Callable[[Array], Array], *, name: str = "custom") -> CustomDensity:
-    """A density from any even, vectorised log psi; refused when it is not a Gaussian scale mixture.
+    """A density from any even, vectorised log psi; refused when it is not a Gaussian scale mixture, Eq. (40).
 
     psi is a Gaussian scale mixture only if log psi(sqrt(t)) falls and is convex in t, that is, if theta is
     positive and does not increase. Both are checked on [0, 100].

@@ -19,10 +19,10 @@ class Density(Protocol):
     """What inference needs of psi: its logarithm and the mean of the mixing variable."""
 
     def log_prob(self, x: Array) -> Array:
-        """Log psi(x), elementwise; a constant may be missing."""
+        """Log psi(x), elementwise; a constant may be missing. At c it normalises q(omega), Eq. (65)."""
 
     def theta(self, c: Array) -> Array:
-        """E[omega] = -psi'(c) / (c psi(c)), elementwise for c >= 0."""
+        """E[omega] = -psi'(c) / (c psi(c)), elementwise for c >= 0: Eqs. (28), (66) and (67)."""
 
 
 @dataclass(frozen=True)
@@ -36,12 +36,12 @@ class HyperbolicSecant:
     """
 
     def log_prob(self, x: Array) -> Array:
-        """Log phi(x)."""
+        """Log phi(x), Eq. (15)."""
         a = np.abs(x)
         return np.asarray(-np.log(np.pi) - 0.5 * a - np.log1p(np.exp(-a)))
 
     def theta(self, c: Array) -> Array:
-        """tanh(c / 2) / (2 c), with its series below 1e-3."""
+        """tanh(c / 2) / (2 c), Eq. (14), the mean of q(omega) of Eq. (10); with its series below 1e-3."""
         small = np.asarray(c) < 1e-3
         x = np.where(small, 1.0, c)
         return np.asarray(np.where(small, 0.25 - c**2 / 48 + c**4 / 480, np.tanh(0.5 * x) / (2.0 * x)))

@@ -60,7 +60,7 @@ class Labels:
 
 @dataclass(frozen=True)
 class LabelPosterior:
-    """pi (N,) and, per bag (B,), the terms of the bound: potential, E log p(T|y), entropy."""
+    """q(y), Eqs. (9) and (24): pi (N,) and, per bag (B,), terms of the bound: potential, E log p(T|y), entropy."""
 
     pi: Array
     potential: Array
@@ -76,7 +76,7 @@ class LabelUpdate(Protocol):
 
 
 def exact(mu: Array, labels: Labels, previous: Array | None = None) -> LabelPosterior:
-    """The joint optimum q(y_b) proportional to exp(y'mu) H^G, in closed form (docs/derivations.md).
+    """The joint optimum q(y_b) proportional to exp(y'mu) H^G of Eq. (4), in closed form (docs/derivations.md).
 
     With s_n = sigma(mu_n) and P0 = prod(1 - s_n): T = 1: pi_n = H s_n / (P0 + H (1 - P0)); T = 0: pi_n =
     s_n / (H P0 + 1 - P0). Known instances are fixed: a known positive makes P0 = 0.
@@ -117,7 +117,8 @@ def mean_field(mu: Array, labels: Labels, previous: Array | None = None) -> Labe
     """Eq. (25): independent q(y_n), updated one position of every bag at a time, largest mean first.
 
     Updating all instances at once is not coordinate ascent and oscillates. For H = inf the limit is taken: the
-    instance with the largest mean gets pi = 1, the others sigma(mu); in negative bags pi = 0.
+    instance with the largest mean gets pi = 1, the others sigma(mu); in negative bags pi = 0. Eq. (11) is the same
+    update in the older model; Eqs. (44) to (53) derive it.
 
     Examples
     --------

@@ -13,6 +13,8 @@ from psimil.foundations.errors import DataWarning
 
 Array = NDArray[Any]
 
+FARTHEST = {"float64": 1e150, "float32": 1e15}  # squares of standardised features stay finite up to here
+
 
 @dataclass(frozen=True)
 class Scaling:
@@ -56,10 +58,14 @@ class Scaling:
         return cls(location, np.where(usable, scale, 1.0))
 
     def apply(self, X: Array, dtype: Any = np.float64) -> Array:
-        """(N, D) features in model coordinates."""
-        if not self.location.any() and (self.scale == 1.0).all():
-            return np.ascontiguousarray(X, dtype=dtype)
-        return np.ascontiguousarray((X - self.location) / self.scale, dtype=dtype)
+        """(N, D) features in model coordinates; beyond FARTHEST they count as just as far."""
+        farthest = FARTHEST[np.dtype(dtype).name]
+        if self.location.any() or (self.scale != 1.0).any():
+            with np.errstate(over="ignore"):
+                X = (X - self.location) / self.scale
+        if max(X.max(initial=0.0), -X.min(initial=0.0)) > farthest:
+            X = np.clip(X, -farthest, farthest)
+        return np.ascontiguousarray(X, dtype=dtype)
 
     def invert(self, Z: Array) -> Array:
         """(M, D) points back in the units of the input."""

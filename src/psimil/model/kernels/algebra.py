@@ -39,8 +39,12 @@ class Sum(Kernel):
         return self.left.diagonal(X) + self.right.diagonal(X)
 
     def gram_adjoint(self, X: Array, Z: Array, A: Array, K: Array | None = None) -> Array:
-        """Derivatives of the left kernel, then of the right."""
-        return np.concatenate([self.left.gram_adjoint(X, Z, A.copy()), self.right.gram_adjoint(X, Z, A)])
+        """Derivatives of the left kernel, then of the right, whose gram is what the left one leaves of K."""
+        if K is None:
+            return np.concatenate([self.left.gram_adjoint(X, Z, A.copy()), self.right.gram_adjoint(X, Z, A)])
+        left = self.left.gram(X, Z)
+        by_left = self.left.gram_adjoint(X, Z, A.copy(), left)
+        return np.concatenate([by_left, self.right.gram_adjoint(X, Z, A, np.subtract(K, left, out=left))])
 
     def diagonal_adjoint(self, X: Array, w: Array) -> Array:
         """Derivatives of the left kernel, then of the right."""
