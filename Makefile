@@ -4,13 +4,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 CORE := $(VENV)/.core-installed
 DEV := $(VENV)/.dev-installed
+CHROMIUM := $(VENV)/.chromium-asked
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 # One BLAS thread per test process, two processes.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest -n 2 --durations=10
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-full coverage lint format bench reproduction docs clean
+.PHONY: help demo test test-full coverage lint format bench reproduction gap docs clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,8 +24,13 @@ $(CORE): pyproject.toml constraints.txt | $(BIN)/python
 	@touch $@
 
 $(DEV): pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP) --editable '.[dev]'
+	$(PIP) --editable '.[dev,docs]'
 	@touch $(CORE) $@
+
+# Without it the browser tests are skipped, but under CI they fail.
+$(CHROMIUM): scripts/install_chromium.sh | $(BIN)/python
+	sh scripts/install_chromium.sh || echo "chromium was not installed; see scripts/install_chromium.sh"
+	@touch $@
 
 demo: $(CORE)  ## Train on embedded data, show a table, save figures
 	$(BIN)/psimil demo
@@ -38,11 +44,11 @@ format: $(DEV)  ## Rewrite files in the house format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-test: lint  ## Lint, then all tests but the slow ones
+test: lint $(CHROMIUM)  ## Lint, then all tests but the slow ones
 	$(PYTEST) -m "not slow"
 
-test-full: lint  ## Lint, then every test
-	$(PYTEST)
+test-full: lint $(CHROMIUM)  ## Lint, then every test, properties with more examples
+	PSIMIL_PROPERTIES=full $(PYTEST)
 
 coverage: $(DEV)  ## All tests but the slow ones, with branch coverage
 	$(PYTEST) -m "not slow" --cov --cov-report=term
@@ -53,9 +59,13 @@ bench: $(DEV)  ## Run every benchmark; each ends with one JSON line
 reproduction: $(DEV)  ## Write docs/reproduction.md from results/
 	$(BIN)/python scripts/write_reproduction.py results docs/reproduction.md
 
-docs: $(DEV)  ## Check the links and run the code blocks of README and docs/
-	$(ONE_THREAD) $(BIN)/python -m pytest tests/test_docs.py
+gap: $(DEV)  ## Measure the gap of the variational posterior, write docs/inference-gap.md
+	$(ONE_THREAD) $(BIN)/python scripts/write_gap.py docs
+
+docs: $(DEV)  ## Build the site in site/, run every block of README and docs/, check notation
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	$(ONE_THREAD) $(BIN)/python -m pytest tests/test_docs.py tests/test_notation.py
 
 clean:  ## Remove the environment and everything generated
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage .coverage.* htmlcov
-	find src tests benchmarks examples scripts -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage .coverage.* htmlcov
+	find src tests benchmarks examples scripts fuzz -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true

@@ -75,7 +75,7 @@ def test_predict_is_the_estimators_prediction(files, tmp_path):
     np.testing.assert_allclose(bags.sort_values("bag")["prob"], expected.prob, rtol=1e-15)
     assert "not a medical device" in (tmp_path / "out" / "summary.md").read_text()
     assert {p.name for p in (tmp_path / "out").iterdir()} == {
-        "bags.csv", "instances.csv", "environment.json", "summary.md",
+        "bags.csv", "instances.csv", "environment.json", "results.safetensors", "summary.md",
     }  # fmt: skip
 
 

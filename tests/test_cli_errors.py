@@ -40,6 +40,7 @@ def test_a_run_is_not_overwritten_unasked(files, tmp_path):
         "bags.csv",
         "instances.csv",
         "environment.json",
+        "results.safetensors",
         "summary.md",
         "mine.txt",
     }

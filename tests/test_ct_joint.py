@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from psimil import RBF, VGPMIL, Linear, Matern52
+from psimil import RBF, VGPMIL, Linear
 from psimil.datasets import make_bags
 from psimil.foundations.errors import InputError
 from psimil.inference.fitting import iterate
@@ -69,10 +69,14 @@ def test_the_gradient_by_features_is_that_of_the_whole_bound(fitted):
         assert float(gradient[row, column]) == pytest.approx((values[1] - values[0]) / 2e-5, rel=1e-4, abs=1e-7)
 
 
+class Own(RBF):
+    """A kernel that torch has never heard of."""
+
+
 def test_other_models_are_refused():
     bags, y, _ = make_bags(n_bags=10, seed=1)
-    with pytest.raises(InputError, match="knows RBF, linear and constant kernels"):
-        TorchGP.of(VGPMIL(n_inducing=5, kernel=Matern52(), random_state=0).fit(bags, y).model_)
+    with pytest.raises(InputError, match="torch knows RBF, Matern, linear and constant kernels"):
+        TorchGP.of(VGPMIL(n_inducing=5, kernel=Own(), random_state=0).fit(bags, y).model_)
     with pytest.raises(InputError, match='needs residual="projected"'):
         TorchGP.of(VGPMIL(n_inducing=5, residual="full", random_state=0).fit(bags, y).model_)
 

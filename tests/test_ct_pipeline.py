@@ -23,6 +23,7 @@ from psimil.ct.slice_labels import read_slice_labels
 from psimil.ct.training_set import read_training_set
 from psimil.ct.truth import slice_truth, truth_scores
 from psimil.ct.windows import BRAIN, WINDOWS
+from psimil.feedback import Feedback, write_feedback
 from psimil.foundations.errors import DataWarning, InputError, MissingFile, ModelFileError, NotFitted
 from psimil.rundir import opened
 
@@ -89,6 +90,25 @@ def test_a_scan_that_cannot_be_read_is_listed_and_the_others_go_on(studies, tmp_
     items = list(replace(cohort, rules=ReadingRules(skip_bad=True)).read(size=16))
     assert not any(isinstance(item, Failure) for item in items)
     assert "incomplete 5/6" in next(item for item in items if item.id == uid_of("study 0 5")).notes
+
+
+def test_readers_correct_the_labels_of_scans_and_slices(studies, tmp_path):
+    found = read_training_set(cohort_of(studies), studies.parent / "scans.csv", size=16)
+    negative, positive = int(np.flatnonzero(found.y == 0)[0]), int(np.flatnonzero(found.y == 1)[0])
+    said = [
+        Feedback(str(found.slices[negative].id), None, "disagree", "", 0, ""),
+        Feedback(str(found.slices[positive].id), 2, "disagree", "", 1, ""),
+    ]
+    write_feedback(tmp_path / "feedback.csv", said)
+    told = found.corrected(tmp_path / "feedback.csv")
+    assert told.y[negative] == 1 and (np.delete(told.y, negative) == np.delete(found.y, negative)).all()
+    place = sum(len(part) for part in found.slices[:positive]) + 2
+    assert told.known[place] == 0 and (np.delete(told.known, place) == -1).all()
+    again = few().fit(told.slices, told.y, told.known)
+    assert again.gp_.label_posterior_[place] == 0.0
+    write_feedback(tmp_path / "other.csv", [replace(said[0], bag="elsewhere")])
+    with pytest.raises(InputError, match="not in the table"):
+        found.corrected(tmp_path / "other.csv")
 
 
 def test_a_folder_without_studies_says_so(tmp_path):

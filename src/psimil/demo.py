@@ -13,6 +13,7 @@ from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold
 from threadpoolctl import threadpool_limits
 
+from psimil.bagtable import BagTable
 from psimil.datasets import load_musk1
 from psimil.environment import environment
 from psimil.estimator import GVGPMIL, VGPMIL, PsiVGPMIL
@@ -32,6 +33,7 @@ from psimil.inference.prediction import Prediction
 from psimil.metrics import bag_metrics
 from psimil.model.bags import Bags
 from psimil.rundir import RunDirectory
+from psimil.tabular_results import tabular_results
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,6 +51,7 @@ class Fold:
     prediction: Prediction
     scores: dict[str, float]
     seconds: float
+    fitted: PsiVGPMIL
 
 
 def cross_validate(
@@ -77,7 +80,7 @@ def cross_validate(
         prediction = fitted.predict_dist(bags[test])
         seconds = time.perf_counter() - started
         scores = bag_metrics(y[test], prediction.prob, prediction.threshold, prediction.log_odds)
-        folds.append(Fold(test, prediction, scores, seconds))
+        folds.append(Fold(test, prediction, scores, seconds, fitted))
         if follow is not None:
             follow(f"fold {number} of {FOLDS}")
     return folds
@@ -101,12 +104,16 @@ def fold_table(results: dict[str, list[Fold]]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def run_demo(run: RunDirectory, seed: int = 0, follow: Callable[[str], None] | None = None) -> pd.DataFrame:
-    """Cross-validate both models on MUSK1, fill the directory, and return the table of folds.
+def run_demo(
+    run: RunDirectory, held_out: RunDirectory, seed: int = 0, follow: Callable[[str], None] | None = None
+) -> pd.DataFrame:
+    """Cross-validate both models on MUSK1, fill the directories, and return the table of folds.
 
     Parameters
     ----------
     run : directory for folds.csv, figures/, musk1.csv, model.safetensors and summary.md.
+    held_out : directory for the prediction of the first test fold. The folds are not put together: each model has its
+        own thresholds.
     follow : called with a note after each of the 2 x 5 folds.
     """
     bags, y = load_musk1()
@@ -126,7 +133,25 @@ def run_demo(run: RunDirectory, seed: int = 0, follow: Callable[[str], None] | N
     run.write_table("musk1.csv", musk_frame(bags, y))
     _figures(run, final, results["G-VGPMIL"], y)
     final.save(run.file("model.safetensors"))
+    write_held_out(held_out, results["G-VGPMIL"][0], bags, y, seed)
     return table
+
+
+def write_held_out(run: RunDirectory, fold: Fold, bags: Bags, y: Array, seed: int = 0) -> None:
+    """The test bags of a fold as ``psimil predict`` writes them, with the model that predicted them.
+
+    Parameters
+    ----------
+    run : directory for bags.csv, instances.csv, results.safetensors and model.safetensors.
+    bags, y : all of them; those of the fold are taken.
+    """
+    names = tuple(f"f{d + 1}" for d in range(bags.n_features))
+    table = BagTable(bags[fold.test], y[fold.test], None, names)
+    run.start(environment(seed))
+    fold.fitted.save(run.file("model.safetensors"))
+    run.write_table("bags.csv", fold.prediction.to_frame())
+    run.write_table("instances.csv", fold.prediction.to_frame("instance"))
+    tabular_results(table, fold.prediction, fold.fitted, file=run.file("model.safetensors")).save(run)
 
 
 def musk_frame(bags: Bags, y: Array) -> pd.DataFrame:

@@ -51,6 +51,8 @@ def demo(
         shell.say(
             f"Strips of slices are in {out}/figures, DICOM reports in {out}/reports, the studies in {out}/{studies}.",
             "Next:",
+            f"  psimil view {out} --dicom {out}/{studies}/test/studies",
+            f"  psimil report {out}",
             f"  psimil ct index {out}/{studies}/test/studies",
             f"  psimil ct predict {out}/{studies}/test/studies --model {out}/model --out results",
             NOTE,

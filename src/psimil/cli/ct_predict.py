@@ -35,10 +35,10 @@ def predict(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Write bags.csv, instances.csv, failures.csv, figures and DICOM reports for the scans of a folder."""
+    """Write tables, figures, DICOM reports and what psimil view and psimil report show, for the scans of a folder."""
     shell = Shell(as_json, quiet)
     with shell.listening():
-        from psimil.ct.pipeline import CTPipeline
+        from psimil.ct.pipeline import GP_FILE, CTPipeline
         from psimil.ct.prediction import predict_cohort
         from psimil.ct.results import write_results
         from psimil.ct.slice_labels import read_slice_labels
@@ -51,7 +51,7 @@ def predict(
             _, cohort = chosen(directory, show_ids, how)
             with shell.progress(len(cohort), "reading") as step:
                 known = None if truth is None else read_slice_labels(truth)
-                results = predict_cohort(pipeline, cohort, truth=known, progress=step)
+                results = predict_cohort(pipeline, cohort, truth=known, file=model / GP_FILE, progress=step)
             run.start(environment())
             run.write_table("series.csv", cohort.table())
             n = min(figures, len(results.slices)) + reports * len(results.slices)
@@ -67,7 +67,12 @@ def predict(
             ]
             run.write_text("summary.md", "# Prediction\n\n" + "\n\n".join([*lines, NOTE]) + "\n")
             run.finish()
-        shell.say(*lines, f"bags.csv, instances.csv, figures and reports are in {out}.", NOTE)
+        shell.say(
+            *lines,
+            f"bags.csv, instances.csv, figures and reports are in {out}.",
+            f"See them: psimil view {out} --dicom DIR, or psimil report {out}",
+            NOTE,
+        )
         shell.result(run=str(out), note=NOTE, **facts)
 
 

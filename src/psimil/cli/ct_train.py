@@ -36,6 +36,12 @@ def train(
         ),
     ],
     out: Annotated[Path, typer.Option("--out", metavar="MODEL", help="Folder of the model.", show_default=False)],
+    feedback: Annotated[
+        Path | None,
+        typer.Option(
+            "--feedback", metavar="CSV", help="feedback.csv of psimil view: readers' labels of scans, slices."
+        ),
+    ] = None,
     features: Annotated[
         int, typer.Option("--features", min=1, help="Features per slice; 8, 32 or 128 in the paper.")
     ] = 8,
@@ -85,6 +91,7 @@ def train(
             "command": "ct train", "features": features, "model": model, "inducing": inducing, "size": size,
             "windows": windows, "epochs": epochs, "joint": joint, "seed": seed, "thickness": thickness,
             "skip_bad": skip_bad, "labels": digest(labels),
+            "feedback": None if feedback is None else digest(feedback),
         }  # fmt: skip
         work = open_workdir(out, config, key="command", own=OWN, overwrite=overwrite)
         if (out / DONE).is_file():
@@ -97,11 +104,13 @@ def train(
         _, cohort = chosen(directory, show_ids, how)
         with shell.progress(len(cohort), "reading") as step:
             found = read_training_set(cohort, labels, windows=seen, size=size, progress=step)
+        if feedback is not None:
+            found = found.corrected(feedback)
         with shell.progress(epochs + joint, "training") as step:
             pipeline = CTPipeline(
                 features, size, seen, process, epochs=epochs, joint_epochs=joint, device=device,
                 checkpoint=out / CHECKPOINT, callback=lambda record: step(_words(record)), random_state=seed,
-            ).fit(found.slices, found.y)  # fmt: skip
+            ).fit(found.slices, found.y, found.known)  # fmt: skip
         facts = _write(work, pipeline, found.slices, found.y, found.failures, cohort)
         (out / CHECKPOINT).unlink(missing_ok=True)
         lines = [

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 NAMES = {"accuracy": "accuracy", "f1": "F1", "auc": "AUC", "log_loss": "log-loss", "seconds": "seconds per fold"}
+HELD_OUT = "Prediction of the test bags of the first fold by G-VGPMIL, trained on the other bags."
 
 
 def demo(
@@ -31,17 +32,22 @@ def demo(
         from psimil.rundir import opened
 
         title = f"MUSK1, {FOLDS}-fold cross-validation over 92 bags: mean ± standard deviation on test bags"
-        with opened(out, overwrite=True) as run:
+        with opened(out, overwrite=True) as run, opened(out / "prediction", overwrite=True) as held_out:
             with shell.progress(2 * FOLDS, "demo") as step:
-                folds = run_demo(run, seed, step)
+                folds = run_demo(run, held_out, seed, step)
             rows = summary_rows(folds)
             heads = ["model", *NAMES.values()]
             run.write_text("summary.md", _summary(title, heads, rows))
+            held_out.write_text("summary.md", f"# Prediction\n\n{HELD_OUT}\n\n{NOTE}\n")
             run.finish()
+            held_out.finish()
         shell.table(title, heads, rows)
         shell.say(
             f"Figures are in {out}/figures, scores by fold in {out}/folds.csv, the model in {out}/model.safetensors.",
+            f"{HELD_OUT} It is in {out}/prediction.",
             "Next:",
+            f"  psimil view {out}/prediction",
+            f"  psimil report {out}/prediction",
             f"  psimil info {out}",
             f"  psimil fit {out}/musk1.csv --model vgpmil --out runs/first",
             f"  psimil predict runs/first {out}/musk1.csv --out runs/first-prediction",

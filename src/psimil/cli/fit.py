@@ -41,6 +41,10 @@ def fit(
             "--instance-label", metavar="COLUMN", help="Learn from known instance labels, -1 or empty: unknown."
         ),
     ] = None,
+    feedback: Annotated[
+        Path | None,
+        typer.Option("--feedback", metavar="FILE", help="Learn from a feedback.csv of psimil view; ids must match."),
+    ] = None,
     model: Annotated[
         str | None,
         typer.Option(parser=choice("vgpmil", "gvgpmil"), metavar="vgpmil|gvgpmil", help="Default: gvgpmil."),
@@ -126,6 +130,8 @@ def fit(
                 held_out = labelled(read(validation), validation)
                 check_columns(fingerprint(table), len(table.feature_names), held_out, validation)
             known = None if instance_label is None else table.y_instances
+            if feedback is not None:
+                table, known = _with_feedback(table, known, feedback)
             with connected(cluster) as client:
                 elsewhere = {"batch_bags": batch_bags, "client": client, "checkpoint": checkpoint}
                 seconds = _train(shell, estimator, table, known, held_out, elsewhere)
@@ -135,6 +141,16 @@ def fit(
         if checkpoint is not None:
             checkpoint.unlink(missing_ok=True)  # the run has what it led to
         _tell(shell, facts, str(out))
+
+
+def _with_feedback(table: BagTable, known: Any, feedback: Path) -> tuple[BagTable, Any]:
+    """The table as readers corrected it, and what they know about instances."""
+    from dataclasses import replace
+
+    from psimil.feedback import read_feedback, with_feedback
+
+    told = with_feedback(replace(table, y_instances=known), read_feedback(feedback), feedback.name)
+    return told, told.y_instances
 
 
 def _train(

@@ -13,11 +13,13 @@ from psimil.cli.ct import ct
 from psimil.cli.data import data
 from psimil.cli.demo import demo
 from psimil.cli.evaluate import evaluate
-from psimil.cli.exits import report
+from psimil.cli.exits import report as exit_code
 from psimil.cli.fit import fit
 from psimil.cli.info import info
 from psimil.cli.predict import predict
+from psimil.cli.report import report
 from psimil.cli.reproduce import reproduce
+from psimil.cli.view import view
 from psimil.version import VERSION
 
 
@@ -33,7 +35,7 @@ class Commands(TyperGroup):
         try:
             code = super().main(*args, **kwargs)
         except Exception as error:
-            code = report(error)
+            code = exit_code(error)
         sys.exit(code if isinstance(code, int) else 0)
 
 
@@ -61,7 +63,7 @@ def _root(
         typer.echo(context.get_help())
 
 
-for command in (demo, fit, predict, evaluate, info, reproduce):
+for command in (demo, fit, predict, evaluate, view, report, info, reproduce):
     app.command()(command)
 app.add_typer(ct)
 app.add_typer(data)

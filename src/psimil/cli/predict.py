@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Annotated, NamedTuple
+
+import typer
+
 from psimil.cli.connection import connected
 from psimil.cli.exits import NOTE, printable
 from psimil.cli.options import (
@@ -20,6 +24,27 @@ from psimil.cli.options import (
 from psimil.cli.shell import Shell
 
 
+class Size(NamedTuple):
+    """Rows and columns of a picture.
+
+    Examples
+    --------
+    >>> Size.read("28x14")
+    Size(rows=28, columns=14)
+    """
+
+    rows: int
+    columns: int
+
+    @classmethod
+    def read(cls, text: str) -> Size:
+        """From text like 28x28."""
+        rows, _, columns = text.lower().partition("x")
+        if not (rows.isdecimal() and columns.isdecimal() and int(rows) and int(columns)):
+            raise typer.BadParameter(f"{text!r} is not a size like 28x28.")
+        return cls(int(rows), int(columns))
+
+
 def predict(
     model: ModelFile,
     bags: BagFile,
@@ -27,19 +52,27 @@ def predict(
     bag: BagColumn = "bag",
     label: LabelColumn = None,
     instance_label: InstanceColumn = None,
+    image_size: Annotated[
+        Size | None,
+        typer.Option("--image-size", parser=Size.read, metavar="28x28", help="Features are pixels: rows x columns."),
+    ] = None,
     cluster: ClusterAddress = None,
     overwrite: Overwrite = False,
     as_json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Write bags.csv and instances.csv: probabilities, standard deviations and intervals, in the order of the file."""
+    """Write bags.csv and instances.csv: probabilities, standard deviations and intervals, in the order of the file.
+
+    What psimil view and psimil report show is written beside them.
+    """
     shell = Shell(as_json, quiet)
     with shell.listening():
-        from psimil.cli.results import bag_frame, check_columns, load
+        from psimil.cli.results import bag_frame, check_columns, load, model_path
         from psimil.environment import environment
         from psimil.rundir import opened
         from psimil.tables import read_bags
+        from psimil.tabular_results import tabular_results
 
         estimator = load(model)
         with opened(out, overwrite=overwrite) as run:
@@ -56,6 +89,7 @@ def predict(
             run.start(environment())
             run.write_table("bags.csv", bag_frame(prediction, table.bags))
             run.write_table("instances.csv", prediction.to_frame("instance"))
+            tabular_results(table, prediction, estimator, file=model_path(model), image_size=image_size).save(run)
             facts = {
                 "bags": len(table.bags),
                 "instances": len(table.bags.X),
@@ -72,5 +106,10 @@ def predict(
             ]
             run.write_text("summary.md", "# Prediction\n\n" + "\n\n".join(lines) + "\n")
             run.finish()
-        shell.say(lines[0], f"bags.csv, instances.csv and summary.md are in {out}.", NOTE)
+        shell.say(
+            lines[0],
+            f"bags.csv, instances.csv and summary.md are in {out}.",
+            f"See them: psimil view {out}, or psimil report {out}",
+            NOTE,
+        )
         shell.result(run=str(out), note=NOTE, **facts)

@@ -106,7 +106,12 @@ def load(path: Path) -> PsiVGPMIL:
     """The model in a file or in the run directory of a fit."""
     from psimil.estimator import PsiVGPMIL
 
-    return PsiVGPMIL.load(path / "model.safetensors" if path.is_dir() else path)
+    return PsiVGPMIL.load(model_path(path))
+
+
+def model_path(path: Path) -> Path:
+    """The model file that a path names: itself, or that of the run directory of a fit."""
+    return path / "model.safetensors" if path.is_dir() else path
 
 
 def _digits(value: float) -> str:

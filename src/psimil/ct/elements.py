@@ -13,6 +13,7 @@ from struct import Struct
 from psimil.foundations.errors import InputError
 
 MAX_DEPTH = 32
+MAX_ELEMENTS = 1 << 19  # of a header; one of 2048 frames has some 10^5
 MAX_VALUE = 1 << 12  # bytes of a wanted value; technical values are short
 UNDEFINED = 0xFFFFFFFF
 IMPLICIT, BIG = "1.2.840.10008.1.2", "1.2.840.10008.1.2.2"
@@ -95,7 +96,7 @@ def read_elements(data: bytes, start: int, syntax: str, wanted: Collection[int])
     MoreBytes
         When ``data`` ends before the pixel data.
     InputError
-        When sequences are nested deeper than 32 levels.
+        When sequences are nested deeper than 32 levels, or there are more than 2^19 elements.
 
     Examples
     --------
@@ -111,7 +112,7 @@ def read_elements(data: bytes, start: int, syntax: str, wanted: Collection[int])
     values: dict[int, bytes] = {}
     levels: list[tuple[int, bool]] = []  # end of each open sequence and whether it is explicit
     place, end = start, len(data)
-    while True:
+    for _ in range(MAX_ELEMENTS):
         while levels and place >= levels[-1][0]:
             explicit = levels.pop()[1]
         if place + 12 > end:
@@ -137,6 +138,7 @@ def read_elements(data: bytes, start: int, syntax: str, wanted: Collection[int])
             if not levels and tag in wanted and length <= MAX_VALUE:
                 values[tag] = data[place : place + length]
             place += length
+    raise InputError(f"header has more than {MAX_ELEMENTS} elements.")
 
 
 def _opened(data: bytes, place: int, explicit: bool, order: str) -> tuple[bytes, int, int]:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from psimil.ct.headers import Header
 
+THICKEST = 1000.0  # millimetres above which a slice thickness is a mistake
 SAME = 1e-3  # millimetres within which two positions are one
 PLANES = ("sagittal", "coronal", "axial")
 OBLIQUE = 0.8  # cosine below which a normal belongs to no plane; gantries tilt by 30 degrees at most
@@ -88,7 +89,8 @@ def arrange(slices: Sequence[Header]) -> Arrangement:
     placed = [(header, header.position) for header in unique]
     if normal is None or any(position is None for _, position in placed):
         unique.sort(key=_number)
-        step = unique[0].thickness or 1.0
+        thickness = unique[0].thickness
+        step = thickness if thickness is not None and 0 < thickness < THICKEST else 1.0
         notes.append("slices have no positions; order falls back to InstanceNumber")
         return Arrangement(tuple(unique), step * np.arange(len(unique), dtype=float), tuple(notes))
     along = {id(header): float(np.dot(normal, np.asarray(position, float))) for header, position in placed}

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from psimil.ct.folder import Listing, list_folder
-from psimil.ct.geometry import Arrangement, arrange
+from psimil.ct.geometry import THICKEST, Arrangement, arrange
 from psimil.ct.headers import Header, read_header
 from psimil.ct.kinds import LEFT_OUT, kind_of
 from psimil.ct.limits import LIMITS, Limits
@@ -146,7 +146,7 @@ def _series(headers: list[Header], hasher: Callable[[str], str], modalities: Col
     first, kind = headers[0], kind_of(headers[0], modalities)
     order: Arrangement = arrange(headers)
     steps = np.diff(order.positions)
-    given = [header.thickness for header in headers if header.thickness is not None and header.thickness > 0]
+    given = [header.thickness for header in headers if header.thickness and 0 < header.thickness < THICKEST]
     thickness = float(np.median(given)) if given else float(np.median(steps)) if len(steps) else None
     problems = []
     for name, uid in (("StudyInstanceUID", first.study), ("SeriesInstanceUID", first.series)):

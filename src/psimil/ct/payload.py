@@ -13,6 +13,7 @@ from psimil.foundations.errors import InputError
 
 NATIVE = frozenset(("", IMPLICIT, "1.2.840.10008.1.2.1", BIG, DEFLATED))
 ITEM_HEADER = struct.Struct("<HHL")
+MAX_FRAGMENTS = 1 << 18
 
 
 def read_native(header: Header, out: memoryview, limits: Limits = LIMITS) -> None:
@@ -102,6 +103,8 @@ def _fragments(descriptor: int, header: Header) -> list[tuple[int, int]]:
             group, element, length = ITEM_HEADER.unpack(os.pread(descriptor, 8, place))
             if (group << 16 | element) != ITEM:
                 break
+            if len(found) == MAX_FRAGMENTS:
+                raise InputError(f"compressed pixel data has more than {MAX_FRAGMENTS} fragments.")
             found.append((place + 8, length))
             place += 8 + length
     except struct.error:

@@ -89,13 +89,14 @@ class CTPipeline(ClassifierMixin, BaseEstimator):
         self.callback = callback
         self.random_state = random_state
 
-    def fit(self, scans: Iterable[Item], y: Any) -> Self:
+    def fit(self, scans: Iterable[Item], y: Any, y_instances: Any = None) -> Self:
         """Train the CNN, then the Gaussian process on its features.
 
         Parameters
         ----------
         scans : B scans, windowed slices, or paths of folders with one series each.
         y : (B,) labels, 0 or 1.
+        y_instances : (N,) labels of slices that are known, -1 for unknown; the Gaussian process learns from them.
         """
         slices = self._slices(scans)
         T = np.asarray(y)
@@ -115,14 +116,14 @@ class CTPipeline(ClassifierMixin, BaseEstimator):
         self.joint_history_: tuple[Any, ...] = ()
         if self.joint_epochs:
             extractor = self._tuned(extractor, slices, T, seed)
-        self.extractor_, self.gp_ = extractor, self._fitted(extractor, slices, T)
+        self.extractor_, self.gp_ = extractor, self._fitted(extractor, slices, T, y_instances)
         self.classes_ = np.array([0, 1])
         return self
 
-    def _fitted(self, extractor: FeatureExtractor, slices: list[Slices], T: Array) -> PsiVGPMIL:
+    def _fitted(self, extractor: FeatureExtractor, slices: list[Slices], T: Array, known: Any = None) -> PsiVGPMIL:
         gp = VGPMIL(random_state=0) if self.gp is None else clone(self.gp)
         gp.set_params(feature_fingerprint=extractor.fingerprint_)
-        return gp.fit(extractor.transform(slices), T)
+        return gp.fit(extractor.transform(slices), T, y_instances=known)
 
     def _tuned(self, extractor: FeatureExtractor, slices: list[Slices], T: Array, seed: int) -> FeatureExtractor:
         """The extractor after joint training through the bound of a first Gaussian process."""

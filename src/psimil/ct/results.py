@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 
 from psimil.ct.cohort import Failure
 from psimil.ct.slices import Slices
+from psimil.ct.thumbnails import thumbnails
 from psimil.ct.truth import truth_scores
 from psimil.foundations.errors import InputError
 from psimil.inference.prediction import Prediction
+from psimil.result_set import ResultSet
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,12 +40,31 @@ class CTResults:
     prediction : of the pipeline for these scans.
     failures : scans that could not be read.
     truth : (N,) slice labels, -1 for unknown; None when all are unknown.
+    series : (B,) ids of the series that were read; empty when unknown.
+    model : the model's card.
     """
 
     slices: Sequence[Slices]
     prediction: Prediction
     failures: Sequence[Failure] = ()
     truth: Array | None = None
+    series: Sequence[str] = ()
+    model: Mapping[str, str] = field(default_factory=dict)
+
+    def result_set(self) -> ResultSet:
+        """What a page or a report shows about the scans."""
+        found = self.truth
+        return ResultSet.of(
+            self.prediction,
+            kind="ct",
+            truth=None if found is None else np.maximum.reduceat(found, self.prediction.offsets[:-1]),
+            instance_truth=found,
+            positions=np.concatenate([part.positions for part in self.slices]).astype(np.float64),
+            images=thumbnails(self.slices),
+            notes=tuple("; ".join(part.notes) for part in self.slices),
+            series=tuple(self.series) or None,
+            model=self.model,
+        )
 
     def scan_table(self) -> pd.DataFrame:
         """One row per scan: the prediction, number and thickness of its slices, and what was odd about it."""
@@ -113,7 +134,7 @@ def write_results(
     now: datetime | None = None,
     progress: Callable[[str], None] = lambda note: None,
 ) -> list[Failure]:
-    """Write bags.csv, instances.csv, failures.csv, strips of the most probable scans and one DICOM report per scan.
+    """Write tables, results.safetensors, strips of the most probable scans and one DICOM report per scan.
 
     Parameters
     ----------
@@ -130,6 +151,7 @@ def write_results(
     run.write_table("bags.csv", results.scan_table())
     run.write_table("instances.csv", results.slice_table())
     run.write_table("failures.csv", results.failure_table())
+    results.result_set().save(run)
     for place, number in enumerate(results.order()[:figures], start=1):
         _draw(run, results, int(number), place)
         progress("figures")

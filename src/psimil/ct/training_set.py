@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -15,17 +15,39 @@ from psimil.ct.slices import Slices
 from psimil.ct.study import Series, Study
 from psimil.ct.windows import WINDOWS, Window
 from psimil.foundations.errors import InputError
+from psimil.model.bags import Bags
 
 NO_LABEL = "the label file has no row for it."
 
 
 @dataclass(frozen=True, eq=False)
 class TrainingSet:
-    """B scans with labels y (B,), and the scans that were left out."""
+    """B scans with labels y (B,), the scans that were left out, and what is known about slices.
+
+    ``known`` (N,) are labels of slices, -1 for unknown; None when nothing is known.
+    """
 
     slices: list[Slices]
     y: NDArray[np.int64]
     failures: list[Failure]
+    known: NDArray[np.int64] | None = None
+
+    def corrected(self, feedback: str | Path) -> TrainingSet:
+        """The set as readers corrected it in the viewer.
+
+        Raises
+        ------
+        InputError
+            When the feedback is about a scan or slice that is not here.
+        """
+        from psimil.bagtable import BagTable
+        from psimil.feedback import read_feedback, with_feedback
+
+        offsets = np.concatenate([[0], np.cumsum([len(part) for part in self.slices])])
+        bags = Bags(np.zeros((offsets[-1], 1)), offsets, np.array([str(part.id) for part in self.slices]))
+        told = with_feedback(BagTable(bags, self.y, None, ("slice",)), read_feedback(feedback), Path(feedback).name)
+        assert told.y is not None  # with_feedback keeps it
+        return replace(self, y=told.y, known=told.y_instances)
 
 
 def read_training_set(

@@ -4,6 +4,7 @@ from psimil.figures.bag import bag_table, plot_bag
 from psimil.figures.bars import bars_table, plot_bars
 from psimil.figures.canvas import new_figure, save_figure
 from psimil.figures.digits import digits_table, plot_digits
+from psimil.figures.gap import plot_gap
 from psimil.figures.history import history_table, plot_history
 from psimil.figures.referral import plot_referral, referral_table
 from psimil.figures.reliability import plot_reliability, reliability_table
@@ -20,6 +21,7 @@ __all__ = [
     "plot_bag",
     "plot_bars",
     "plot_digits",
+    "plot_gap",
     "plot_history",
     "plot_referral",
     "plot_reliability",

@@ -1,0 +1,56 @@
+"""``psimil report``: one HTML file of a prediction, to read, print or attach."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from psimil.cli.exits import NOTE
+from psimil.cli.options import Debug, Json, Quiet
+from psimil.cli.shell import Shell
+
+Results = Annotated[
+    Path, typer.Argument(metavar="RESULTS", help="Folder of predict, ct predict or demo.", show_default=False)
+]
+
+
+def report(
+    results: Results,
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--out", metavar="FILE", help="HTML file; report.html in the folder by default."),
+    ] = None,
+    probable: Annotated[int, typer.Option("--probable", min=0, help="Most probable bags to show in detail.")] = 5,
+    uncertain: Annotated[int, typer.Option("--uncertain", min=0, help="Most uncertain bags to show in detail.")] = 5,
+    title: Annotated[str, typer.Option("--title", metavar="TEXT", help="Title of the report.")] = "Prediction report",
+    show_ids: Annotated[
+        bool, typer.Option("--show-ids", help="Name bags by their ids in place of numbers. They may identify people.")
+    ] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file of that name.")] = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Write one HTML file of a prediction: summary, calibration, all bags, and some in detail. It needs no network."""
+    shell = Shell(as_json, quiet)
+    with shell.listening():
+        import hashlib
+
+        from psimil.atomic import atomic_write
+        from psimil.foundations.errors import OutputError
+        from psimil.report import Choices, render_report
+        from psimil.result_file import NAME
+        from psimil.result_set import ResultSet
+
+        target = results / "report.html" if out is None else out
+        if out is not None and out.exists() and not overwrite:
+            raise OutputError(f"cannot write {out.name}: it is there already. Name another or add --overwrite.")
+        found = ResultSet.load(results)
+        source = f"sha256 {hashlib.sha256((results / NAME).read_bytes()).hexdigest()[:16]}"
+        text = render_report(found, Choices(probable, uncertain, show_ids, title), source=source)
+        data = text.encode("utf-8", "backslashreplace")
+        atomic_write(target, lambda stream: stream.write(data))
+        shell.say(f"The report is {target} ({len(data) / 1e6:.1f} MB); open it in any browser.", NOTE)
+        shell.result(report=str(target), bytes=len(data), bags=len(found), note=NOTE)

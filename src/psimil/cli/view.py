@@ -1,0 +1,97 @@
+"""``psimil view``: pages about a prediction, served on this computer to its user alone."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from psimil.cli.exits import NOTE, UsageProblem
+from psimil.cli.options import Debug
+from psimil.cli.shell import Shell
+
+if TYPE_CHECKING:
+    from psimil.viewer.viewed import Viewed
+
+BANNER = (
+    "WARNING: other computers can reach this viewer, and nothing that they exchange with it is encrypted.",
+    "Whoever reads that traffic sees the pictures and predictions, and can take over the session.",
+)
+
+
+def view(
+    results: Annotated[
+        Path,
+        typer.Argument(metavar="RESULTS", help="Folder that predict or ct predict wrote.", show_default=False),
+    ],
+    dicom: Annotated[
+        Path | None, typer.Option("--dicom", metavar="DIR", help="Folder with the DICOM files, to show whole slices.")
+    ] = None,
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 takes any that is free.")] = 0,
+    host: Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Address to listen on.")] = "127.0.0.1",
+    no_tls: Annotated[
+        bool,
+        typer.Option("--i-understand-no-tls", help="Listen on an address that other computers reach, unencrypted."),
+    ] = False,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the pages in a browser.")] = True,
+    show_ids: Annotated[
+        bool, typer.Option("--show-ids", help="Name bags by their ids, and scans by their UIDs. They identify people.")
+    ] = False,
+    debug: Debug = False,
+) -> None:
+    """Show a prediction in a browser: worklist, scans slice by slice, feedback. Stop it with Ctrl-C.
+
+    Nothing leaves this computer. The address that is printed holds a secret; who has it sees everything.
+    """
+    shell = Shell()
+    with shell.listening():
+        from psimil.viewer.settings import LOOPBACK
+
+        if host not in LOOPBACK and not no_tls:
+            raise UsageProblem(
+                f"--host {host} lets other computers in, unencrypted. Add --i-understand-no-tls, or leave it out."
+            )
+        _check_installed()
+        from psimil.viewer.app import create_app
+        from psimil.viewer.browser import has_screen, opened_browser
+        from psimil.viewer.server import bound_socket, server_of
+        from psimil.viewer.settings import Settings
+
+        viewed = _viewed(results, dicom, show_ids)
+        with bound_socket(host, port) as listener:
+            settings = Settings(listener.getsockname()[1], host, show_ids)
+            if not settings.is_local:
+                for line in BANNER:
+                    typer.echo(line, err=True)
+            server = server_of(create_app(viewed, settings))
+            shell.say(settings.link, NOTE, "Stop with Ctrl-C.")
+            with opened_browser(settings.link, results, wanted=browser and has_screen()), suppress(KeyboardInterrupt):
+                server.run(sockets=[listener])  # Ctrl-C is how a viewer ends
+
+
+def _check_installed() -> None:
+    from importlib.util import find_spec
+
+    from psimil.foundations.errors import InputError
+
+    if not all(find_spec(name) for name in ("fastapi", "uvicorn", "jinja2")):
+        raise InputError("psimil view needs more packages: pip install 'psimil[viewer]'.")
+
+
+def _viewed(results: Path, dicom: Path | None, show_ids: bool) -> Viewed:
+    from psimil.result_set import ResultSet
+    from psimil.viewer.feedback_store import FeedbackStore
+    from psimil.viewer.viewed import Viewed
+
+    found = ResultSet.load(results)
+    volumes = None
+    if dicom is not None:
+        from psimil.cli.ct_options import hasher, rules
+        from psimil.viewer.volumes import volumes_of
+
+        if found.kind != "ct":
+            raise UsageProblem("--dicom is for results of psimil ct predict.")
+        volumes = volumes_of(dicom, found.series, rules(5.0, None, True, None, 4096), hasher(show_ids))
+    return Viewed(found, FeedbackStore(results), volumes, show_ids=show_ids)

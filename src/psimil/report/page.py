@@ -1,0 +1,120 @@
+"""One HTML file of a prediction: no script, no network, pictures inside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from psimil.foundations.errors import InputError
+from psimil.report.cases import bag_names, chosen_cases, worklist
+from psimil.report.numerals import probability
+from psimil.report.summary import Words, scores, tiles
+from psimil.result_set import ResultSet
+from psimil.version import VERSION
+
+NOTE = "Research use only, not a medical device."
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What a report shows.
+
+    Parameters
+    ----------
+    probable, uncertain : how many of the most probable and the most uncertain bags are shown in detail.
+    show_ids : name bags by their ids; without it only ids of scans that are keyed hashes are shown.
+    title : of the document.
+
+    Examples
+    --------
+    >>> Choices(uncertain=0).title
+    'Prediction report'
+    """
+
+    probable: int = 5
+    uncertain: int = 5
+    show_ids: bool = False
+    title: str = "Prediction report"
+
+    def __post_init__(self) -> None:
+        if min(self.probable, self.uncertain) < 0:
+            raise InputError("the numbers of bags to show in detail must not be negative.")
+
+
+def render_report(results: ResultSet, choices: Choices | None = None, *, source: str = "") -> str:
+    """The report as the text of an HTML file; the same results give the same text.
+
+    Parameters
+    ----------
+    results : of a run.
+    source : says which results file it was made of, for instance the beginning of its SHA-256.
+
+    Raises
+    ------
+    InputError
+        When Jinja2 is not installed.
+
+    Examples
+    --------
+    >>> import pytest
+    >>> _ = pytest.importorskip("jinja2")
+    >>> from psimil import VGPMIL
+    >>> from psimil.datasets import make_bags
+    >>> bags, y, _ = make_bags(n_bags=10, bag_size=(4, 4), seed=0)
+    >>> prediction = VGPMIL(n_inducing=5, random_state=0).fit(bags, y).predict_dist(bags)
+    >>> text = render_report(ResultSet.of(prediction), Choices(probable=1, uncertain=0))
+    >>> text[:15], "Research use only" in text
+    ('<!doctype html>', True)
+    """
+    choices = choices or Choices()
+    names = bag_names(results, choices.show_ids)
+    rows = worklist(results, names)
+    probable, uncertain = chosen_cases(results, rows, choices.probable, choices.uncertain)
+    render: Callable[..., str] = _template().render
+    return render(
+        title=choices.title,
+        note=NOTE,
+        version=VERSION,
+        source=source,
+        style=_packaged("report.css"),
+        kind=results.kind,
+        words=Words.of(results.kind),
+        level=f"{results.prediction.level:.4g}",
+        percent=f"{100 * results.prediction.level:.4g} %",
+        threshold=probability(results.prediction.threshold),
+        tiles=tiles(results),
+        model=results.model,
+        scores=scores(results),
+        rows=rows,
+        has_truth=results.has_truth,
+        has_instance_truth=results.has_instance_truth,
+        has_notes=any(results.notes),
+        has_telling=results.features is not None,
+        probable=probable,
+        uncertain=uncertain,
+        shown={case.row.number for case in (*probable, *uncertain)},
+    )
+
+
+@cache
+def _template() -> Any:
+    try:
+        from jinja2 import DictLoader, Environment, StrictUndefined
+    except ImportError as error:
+        raise InputError("reports need Jinja2: pip install 'psimil[viewer]'.") from error
+    names = ("report.html", "macros.html")
+    environment = Environment(
+        loader=DictLoader({name: _packaged(name) for name in names}),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("report.html")
+
+
+def _packaged(name: str) -> str:
+    return (files("psimil.report") / "templates" / name).read_text(encoding="utf-8")

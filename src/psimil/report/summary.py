@@ -1,0 +1,117 @@
+"""What a report says about all bags together: counts, thresholds, scores, calls against truth, calibration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from psimil.figures import reliability_table
+from psimil.metrics import bag_metrics, instance_metrics
+from psimil.report.numerals import Numeral, count, decimal, probability
+from psimil.report.pictures import referral_uri, reliability_uri
+from psimil.result_set import UNKNOWN, ResultSet
+
+SCORES = {
+    "accuracy": "accuracy", "f1": "F1", "auc": "area under the ROC curve", "log_loss": "log-loss, nats",
+    "brier": "Brier score", "ece": "expected calibration error",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Words:
+    """What bags and instances are called.
+
+    Examples
+    --------
+    >>> Words.of("ct").bags, Words.of("features").instance
+    ('scans', 'instance')
+    """
+
+    bag: str
+    bags: str
+    instance: str
+    instances: str
+    first: int
+
+    @classmethod
+    def of(cls, kind: str) -> Words:
+        """For a kind of bags; slices are counted from 1, as in DICOM reports, instances from 0, as in tables."""
+        if kind == "ct":
+            return cls("scan", "scans", "slice", "slices", 1)
+        if kind == "images":
+            return cls("bag", "bags", "picture", "pictures", 0)
+        return cls("bag", "bags", "instance", "instances", 0)
+
+
+def tiles(results: ResultSet) -> list[tuple[str, str, Numeral]]:
+    """Key, label and number of the first things to know."""
+    found, words = results.prediction, Words.of(results.kind)
+    return [
+        ("bags", words.bags, count(len(results))),
+        ("instances", words.instances, count(int(found.offsets[-1]))),
+        ("positives_called", "called positive", count(int(found.label.sum()))),
+        ("to_refer", "to refer to a reader", count(int(found.refer.sum()))),
+        ("threshold", f"{words.bag} threshold", probability(found.threshold)),
+        ("instance_threshold", f"{words.instance} threshold", probability(found.instance_threshold)),
+    ]
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Scores where the truth is known.
+
+    Parameters
+    ----------
+    n_bags, n_instances : with a known label.
+    rows : key, name, score of the bags, score of the instances (None without instance labels).
+    calls : truth in words, numbers called positive and negative, and how many of both are to be referred.
+    bins : rows of the reliability table: start, count, mean probability, share of positives.
+    reliability, referral : pictures as data: URIs.
+    """
+
+    n_bags: Numeral
+    n_instances: Numeral
+    rows: list[tuple[str, str, Numeral, Numeral | None]]
+    calls: list[tuple[str, Numeral, Numeral, Numeral]]
+    bins: list[tuple[Numeral, Numeral, Numeral, Numeral]]
+    reliability: str
+    referral: str
+
+
+def scores(results: ResultSet) -> Scores | None:
+    """Scores of the bags whose label is known; None when there are none."""
+    if not results.has_truth:
+        return None
+    found, known = results.prediction, results.truth != UNKNOWN
+    y, prob, std = results.truth[known], found.prob[known], found.std[known]
+    bags = bag_metrics(y, prob, found.threshold, found.log_odds[known])
+    instances = None
+    if results.has_instance_truth:
+        instances = instance_metrics(
+            results.instance_truth, found.instance_prob, found.instance_threshold, found.instance_log_odds
+        )
+    return Scores(
+        count(int(known.sum())),
+        count(int((results.instance_truth != UNKNOWN).sum())),
+        [
+            (key, name, decimal(bags[key]), None if instances is None else decimal(instances[key]))
+            for key, name in SCORES.items()
+        ],
+        _calls(results),
+        [
+            (decimal(start, ".1f"), count(n), decimal(mean), decimal(share))
+            for start, n, mean, share in reliability_table(y, prob).itertuples(index=False)
+        ],
+        reliability_uri(y, prob),
+        referral_uri(y, prob, std, found.threshold),
+    )
+
+
+def _calls(results: ResultSet) -> list[tuple[str, Numeral, Numeral, Numeral]]:
+    found = results.prediction
+
+    def numbers(label: int) -> tuple[Numeral, Numeral, Numeral]:
+        part = results.truth == label
+        positive = found.label == 1
+        return count((part & positive).sum()), count((part & ~positive).sum()), count((part & found.refer).sum())
+
+    return [("positive", *numbers(1)), ("negative", *numbers(0))]

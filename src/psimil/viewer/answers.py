@@ -1,0 +1,158 @@
+"""The JSON that the viewer gives and takes."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+NOTE = "Research use only, not a medical device."
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, (bool, str)):  # JSON's 3.0 is a whole number; true and "3" are not
+        raise ValueError("not a number")
+    return value
+
+
+Verdict = Literal["agree", "disagree"]
+Label = Literal[0, 1]
+Share = Annotated[float, Field(ge=0, le=1)]
+Key = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{12}$")]
+
+Place = Annotated[int, Field(ge=0, le=1_000_000), BeforeValidator(_number)]
+
+
+class Answer(BaseModel):
+    """A JSON object with these fields and no others."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Problem(Answer):
+    """Why there is no answer."""
+
+    error: str
+
+
+class Token(Answer):
+    """What opens a session."""
+
+    token: Annotated[str, Field(max_length=200)]
+
+
+class Reliability(Answer):
+    """Share of positives beside the mean probability, per bin that holds bags; ``edges`` has both ends of each."""
+
+    edges: list[tuple[Share, Share]]
+    mean: list[Share]
+    share: list[Share]
+    count: list[int]
+
+
+class Summary(Answer):
+    """The whole result set in numbers."""
+
+    kind: Literal["ct", "images", "features"]
+    bags: int
+    instances: int
+    positives_called: int
+    to_refer: int
+    threshold: Share
+    instance_threshold: Share
+    level: Share
+    has_truth: bool
+    has_images: bool
+    has_volumes: bool
+    model: dict[str, str]
+    note: str = NOTE
+    reliability: Reliability | None
+    scores: dict[str, float | None] | None
+
+
+class Estimate(Answer):
+    """A probability with its uncertainty, and what follows at the threshold."""
+
+    probability: Share
+    std: Annotated[float, Field(ge=0)]
+    lower: Share
+    upper: Share
+    log_odds: float
+    called: Label
+    truth: Label | None
+    verdict: Verdict | None
+
+
+class BagRow(Estimate):
+    """One line of the worklist."""
+
+    key: Key
+    id: str
+    refer: bool
+    size: int
+    notes: str
+    n_notes: int
+
+
+class BagList(Answer):
+    """Some lines of the worklist, and how many there are."""
+
+    total: int
+    bags: list[BagRow]
+
+
+class Telling(Answer):
+    """A feature that moves the probability of an instance."""
+
+    name: str
+    value: float
+    effect: float
+
+
+class InstanceRow(Estimate):
+    """One instance of a bag."""
+
+    index: int
+    position: float | None
+    telling: list[Telling]
+    note: str
+
+
+class Picture(Answer):
+    """What pictures a bag has: slices in Hounsfield units, or thumbnails in a sprite."""
+
+    kind: Literal["hu", "thumbnail", "none"]
+    rows: int
+    columns: int
+    sprite_columns: int
+    thumb_rows: int
+    thumb_columns: int
+
+
+class BagDetails(BagRow):
+    """One bag with all its instances."""
+
+    note: str
+    previous: Key | None
+    next: Key | None
+    instances: list[InstanceRow]
+    image: Picture
+    threshold: Share
+    instance_threshold: Share
+
+
+class Said(Answer):
+    """What a reader says about a bag, or about one instance of it."""
+
+    bag: Key
+    instance: Place | None = None
+    verdict: Verdict | None = None
+    note: Annotated[str, Field(max_length=2000)] = ""
+
+
+class Kept(Said):
+    """What was stored, with the label that follows."""
+
+    called: Label
+    known: Label | None
+    when: str

@@ -1,0 +1,65 @@
+"""One bag with all its instances."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from psimil.viewer.answers import BagDetails, InstanceRow, Picture, Telling
+from psimil.viewer.png import COLUMNS
+from psimil.viewer.viewed import Viewed
+from psimil.viewer.worklist import bag_fields, label
+
+
+def bag_details(viewed: Viewed, number: int) -> BagDetails:
+    """What the page of a bag shows."""
+    found, where = viewed.results.prediction, viewed.results.instances_of(number)
+    previous, following = viewed.beside(number)
+    said = viewed.feedback.of(viewed.ids[number], None)
+    return BagDetails(
+        **bag_fields(viewed, number),
+        note="" if said is None else said.note,
+        previous=previous,
+        next=following,
+        instances=[_instance(viewed, number, row, row - where.start) for row in range(where.start, where.stop)],
+        image=_picture(viewed, number),
+        threshold=found.threshold,
+        instance_threshold=found.instance_threshold,
+    )
+
+
+def _instance(viewed: Viewed, number: int, row: int, index: int) -> InstanceRow:
+    results = viewed.results
+    numbers: dict[str, Any] = {name: column[row].item() for name, column in viewed.instances.items()}
+    said: Any = viewed.feedback.of(viewed.ids[number], index)
+    return InstanceRow(
+        index=index,
+        position=None if results.positions is None else float(results.positions[row]),
+        **numbers,
+        truth=label(results.instance_truth[row]),
+        telling=_telling(viewed, row),
+        verdict=None if said is None else said.verdict,
+        note="" if said is None else said.note,
+    )
+
+
+def _telling(viewed: Viewed, row: int) -> list[Telling]:
+    results = viewed.results
+    if results.features is None or results.values is None or results.effects is None:
+        return []
+    columns = zip(results.features[row], results.values[row], results.effects[row], strict=True)
+    return [Telling(name=results.feature_names[n], value=float(v), effect=float(e)) for n, v, e in columns]
+
+
+def _picture(viewed: Viewed, number: int) -> Picture:
+    images, shape = viewed.results.images, viewed.shape(number)
+    height, width = (0, 0) if images is None else images.shape[1:]
+    kind: Any = "hu" if shape is not None else "none" if images is None else "thumbnail"
+    rows, columns = shape or (height, width)
+    return Picture(
+        kind=kind,
+        rows=rows,
+        columns=columns,
+        sprite_columns=COLUMNS,
+        thumb_rows=height,
+        thumb_columns=width,
+    )

@@ -1,0 +1,39 @@
+/**
+ * Counts, scores and the model's card as lists of names and values.
+ * @module
+ */
+
+import { element } from "./dom.js";
+import { capital } from "./words.js";
+
+const SHORT = { auc: "AUC", ece: "ECE", f1: "F1" };
+
+/** A name and its value in a description list. */
+const fact = (name, value) => element("div", {}, element("dt", {}, name), element("dd", {}, value));
+
+/**
+ * @param {HTMLElement} list a dl
+ * @param {any} set of results, from /api/set
+ * @param {{bags: string, instances: string}} words
+ */
+export function tiles(list, set, words) {
+  list.replaceChildren(
+    fact(capital(words.bags), set.bags.toLocaleString("en")),
+    fact(capital(words.instances), set.instances.toLocaleString("en")),
+    fact("Called positive", set.positives_called.toLocaleString("en")),
+    fact("To refer", set.to_refer.toLocaleString("en")),
+  );
+}
+
+/**
+ * @param {HTMLElement} list a dl
+ * @param {Object<string, string|number|null>} values by name
+ */
+export function facts(list, values) {
+  const shown = Object.entries(values).filter(([, value]) => value !== null && value !== "");
+  list.replaceChildren(
+    ...shown.map(([name, value]) =>
+      fact(SHORT[name] ?? capital(name.replaceAll("_", " ")), typeof value === "number" ? value.toFixed(3) : value),
+    ),
+  );
+}

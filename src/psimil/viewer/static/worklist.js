@@ -1,0 +1,129 @@
+/**
+ * The worklist: every bag with its probability and uncertainty, sorted and filtered by the server.
+ * @module
+ */
+
+import { getJson } from "./api.js";
+import { columnsOf } from "./columns.js";
+import { byId, element, fail } from "./dom.js";
+import { reliabilityPlot } from "./reliability.js";
+import { facts, tiles } from "./summary.js";
+import { capital, counted, wordsOf } from "./words.js";
+
+const PAGE = 100;
+const FILTERS = [
+  ["all", "All"],
+  ["refer", "To refer"],
+  ["positive", "Positive"],
+  ["negative", "Negative"],
+  ["disagreed", "Disagreed"],
+  ["noted", "With notes"],
+];
+
+const set = await getJson("/api/set").catch((error) => fail(error.message));
+if (set) start();
+
+function start() {
+  const words = wordsOf(set.kind);
+  const columns = columnsOf(set, words);
+  const sortable = columns.filter((column) => column.sort);
+  const view = fromAddress(sortable);
+  byId("heading").textContent = `Worklist of ${counted(set.bags, words.bag, words.bags)}`;
+  tiles(byId("tiles"), set, words);
+  facts(byId("model"), set.model);
+  if (set.reliability) {
+    byId("reliability").hidden = false;
+    byId("reliability-plot").replaceChildren(reliabilityPlot(set.reliability));
+    facts(byId("scores"), set.scores ?? {});
+  }
+
+  const change = (changes) => {
+    Object.assign(view, { offset: 0 }, changes);
+    history.replaceState(null, "", `/worklist?${new URLSearchParams(view)}`);
+    return show();
+  };
+  byId("filters").replaceChildren(
+    ...FILTERS.map(([name, label]) => {
+      const button = element("button", { type: "button", "data-show": name }, label);
+      button.addEventListener("click", () => change({ show: name }));
+      return button;
+    }),
+  );
+  byId("headers").replaceChildren(...columns.map((column) => header(column, view, change)));
+  const sorter = byId("sorter");
+  sorter.replaceChildren(...sortable.map((column) => element("option", { value: column.sort }, column.label)));
+  sorter.addEventListener("change", () => change({ sort: sorter.value, descending: sorter.value !== "id" }));
+  byId("earlier").addEventListener("click", () => change({ offset: Math.max(0, view.offset - PAGE) }));
+  byId("later").addEventListener("click", () => change({ offset: view.offset + PAGE }));
+  let latest = null;
+  show();
+
+  /** Fetch and draw what the view asks for; an answer that comes after a newer question is dropped. */
+  async function show() {
+    const asked = new URLSearchParams({ ...view, limit: PAGE }).toString();
+    latest = asked;
+    const found = await getJson(`/api/bags?${asked}`).catch((error) => fail(error.message));
+    if (!found || latest !== asked) return;
+    byId("rows").replaceChildren(...found.bags.map((bag) => row(bag, columns)));
+    mark(view);
+    const last = view.offset + found.bags.length;
+    const shown = found.total
+      ? `${view.offset + 1} to ${last} of ${counted(found.total, words.bag, words.bags)}`
+      : `No ${words.bags} here`;
+    byId("status").textContent = shown;
+    byId("caption").textContent = `${capital(words.bags)} with their predictions, ${shown}`;
+    byId("pages").hidden = found.total <= PAGE;
+    byId("earlier").disabled = view.offset === 0;
+    byId("later").disabled = last >= found.total;
+    byId("main").removeAttribute("aria-busy");
+  }
+}
+
+/** The view in the address, so that reloading and going back keep it. */
+function fromAddress(sortable) {
+  const query = new URLSearchParams(location.search);
+  const among = (name, allowed) => (allowed.includes(query.get(name)) ? query.get(name) : allowed[0]);
+  return {
+    sort: among("sort", ["probability", ...sortable.map((column) => column.sort)]),
+    descending: query.get("descending") !== "false",
+    show: among(
+      "show",
+      FILTERS.map(([name]) => name),
+    ),
+    offset: Math.max(0, Number.parseInt(query.get("offset") ?? "0", 10) || 0),
+  };
+}
+
+/** A header; where the server can sort by it, a button that sorts and then turns the order. */
+function header(column, view, change) {
+  if (!column.sort) return element("th", { scope: "col", class: column.name }, column.label);
+  const button = element(
+    "button",
+    { type: "button", title: column.hint },
+    column.label,
+    element("span", { class: "arrow", "aria-hidden": "true" }),
+  );
+  button.addEventListener("click", () =>
+    change({ sort: column.sort, descending: view.sort === column.sort ? !view.descending : column.sort !== "id" }),
+  );
+  return element("th", { scope: "col", class: column.name, "data-sort": column.sort }, button);
+}
+
+function row(bag, columns) {
+  const cells = columns.map((column, place) =>
+    element(place ? "td" : "th", { class: column.name, scope: place ? null : "row" }, ...column.cell(bag)),
+  );
+  return element("tr", { "data-key": bag.key }, ...cells);
+}
+
+/** Say in the headers and filters what is shown. */
+function mark(view) {
+  for (const cell of document.querySelectorAll("th[data-sort]")) {
+    if (cell.dataset.sort === view.sort) cell.setAttribute("aria-sort", view.descending ? "descending" : "ascending");
+    else cell.removeAttribute("aria-sort");
+  }
+  for (const button of document.querySelectorAll("[data-show]")) {
+    button.setAttribute("aria-pressed", String(button.dataset.show === view.show));
+  }
+  byId("sorter").value = view.sort;
+}

@@ -1,0 +1,141 @@
+"""The worklist: bags sorted, filtered and counted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psimil.figures.reliability import reliability_table
+from psimil.metrics import bag_metrics
+from psimil.viewer.answers import BagList, BagRow, Reliability, Summary
+from psimil.viewer.viewed import Viewed
+
+BINS = 10
+
+
+class Sorting(StrEnum):
+    """What the worklist is sorted by."""
+
+    probability = "probability"
+    uncertainty = "uncertainty"
+    id = "id"
+    truth = "truth"
+    size = "size"
+
+
+class Shown(StrEnum):
+    """Which bags the worklist shows."""
+
+    all = "all"
+    refer = "refer"
+    positive = "positive"
+    negative = "negative"
+    disagreed = "disagreed"
+    noted = "noted"
+
+
+def label(value: Any) -> Any:
+    """0 or 1, or None when unknown.
+
+    Examples
+    --------
+    >>> label(np.int8(1)), label(-1)
+    (1, None)
+    """
+    return None if value < 0 else int(value)
+
+
+def bag_fields(viewed: Viewed, number: int) -> dict[str, Any]:
+    """The fields of one line of the worklist."""
+    results, found = viewed.results, viewed.results.prediction
+    said = viewed.feedback.of(viewed.ids[number], None)
+    return {
+        "key": viewed.keys[number],
+        "id": viewed.names[number],
+        "probability": float(found.prob[number]),
+        "std": float(found.std[number]),
+        "lower": float(found.lower[number]),
+        "upper": float(found.upper[number]),
+        "log_odds": float(found.log_odds[number]),
+        "called": int(found.prob[number] >= found.threshold),
+        "refer": bool(found.lower[number] < found.threshold < found.upper[number]),
+        "truth": label(results.truth[number]),
+        "size": int(found.offsets[number + 1] - found.offsets[number]),
+        "notes": results.notes[number],
+        "verdict": None if said is None else said.verdict,
+        "n_notes": viewed.feedback.n_notes(viewed.ids[number]),
+    }
+
+
+def bag_list(viewed: Viewed, sort: Sorting, descending: bool, show: Shown, offset: int, limit: int) -> BagList:
+    """The lines ``offset`` to ``offset + limit`` of the worklist; ties keep the order of the file."""
+    is_shown = _filters(viewed)[show]
+    wanted = [number for number in _order(viewed, sort, descending) if is_shown(number)]
+    chosen = wanted[offset : offset + limit]
+    return BagList(total=len(wanted), bags=[BagRow(**bag_fields(viewed, number)) for number in chosen])
+
+
+def summary(viewed: Viewed) -> Summary:
+    """The result set in numbers; scores where the truth about bags is known."""
+    results, found = viewed.results, viewed.results.prediction
+    kind: Any = results.kind
+    known = results.truth >= 0
+    truth, prob = results.truth[known], found.prob[known]
+    scores = bag_metrics(truth, prob, found.threshold, found.log_odds[known]) if known.any() else None
+    return Summary(
+        kind=kind,
+        bags=len(results),
+        instances=int(found.offsets[-1]),
+        positives_called=int(found.label.sum()),
+        to_refer=int(found.refer.sum()),
+        threshold=found.threshold,
+        instance_threshold=found.instance_threshold,
+        level=found.level,
+        has_truth=results.has_truth,
+        has_images=results.images is not None,
+        has_volumes=any(viewed.shape(number) is not None for number in range(len(results))),
+        model=dict(results.model),
+        reliability=_reliability(truth, prob) if known.any() else None,
+        scores=None if scores is None else {n: v if math.isfinite(v) else None for n, v in scores.items()},
+    )
+
+
+def _order(viewed: Viewed, sort: Sorting, descending: bool) -> list[int]:
+    results, found = viewed.results, viewed.results.prediction
+    names = np.unique(np.array(viewed.names, dtype=np.str_), return_inverse=True)[1] if results.kind == "ct" else None
+    columns: dict[Sorting, NDArray[Any]] = {
+        Sorting.probability: found.log_odds,  # they tell apart probabilities that round to 1
+        Sorting.uncertainty: found.std,
+        Sorting.id: np.arange(len(results)) if names is None else names,
+        Sorting.truth: results.truth.astype(np.int64),
+        Sorting.size: np.diff(found.offsets),
+    }
+    column = columns[sort]
+    return [int(n) for n in np.argsort(-column if descending else column, kind="stable")]
+
+
+def _filters(viewed: Viewed) -> dict[Shown, Callable[[int], bool]]:
+    found, feedback, ids = viewed.results.prediction, viewed.feedback, viewed.ids
+    return {
+        Shown.all: lambda number: True,
+        Shown.refer: lambda number: bool(found.lower[number] < found.threshold < found.upper[number]),
+        Shown.positive: lambda number: bool(found.prob[number] >= found.threshold),
+        Shown.negative: lambda number: not found.prob[number] >= found.threshold,
+        Shown.disagreed: lambda number: feedback.disagreed(ids[number]),
+        Shown.noted: lambda number: feedback.n_notes(ids[number]) > 0,
+    }
+
+
+def _reliability(truth: NDArray[Any], prob: NDArray[Any]) -> Reliability:
+    table = reliability_table(truth, prob, BINS)
+    return Reliability(
+        edges=[(start, min(1.0, (round(start * BINS) + 1) / BINS)) for start in table["bin_start"].tolist()],
+        mean=table["probability"].clip(0, 1).tolist(),
+        share=table["positives"].tolist(),
+        count=table["count"].tolist(),
+    )

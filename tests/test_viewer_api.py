@@ -1,0 +1,302 @@
+"""The viewer's JSON and pictures are those of the prediction, to the last digit."""
+
+import io
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from psimil.figures import reliability_table
+from psimil.metrics import bag_metrics
+from psimil.viewer.feedback_store import FeedbackStore
+from psimil.viewer.pages import TYPES, static_files
+from psimil.viewer.settings import Settings
+from psimil.viewer.viewed import Viewed
+from viewed import Browser, feature_results, viewed_of
+
+ROW = {
+    "key", "id", "probability", "std", "lower", "upper", "log_odds", "called", "refer", "truth", "size", "notes",
+    "verdict", "n_notes",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module", params=["features", "images", "ct"])
+def client(request, tmp_path_factory):
+    return Browser(viewed_of(request.param, tmp_path_factory.mktemp(request.param)))
+
+
+@pytest.fixture(scope="module")
+def features(tmp_path_factory):
+    return Browser(viewed_of("features", tmp_path_factory.mktemp("features")))
+
+
+@pytest.fixture(scope="module")
+def scans(tmp_path_factory):
+    return Browser(viewed_of("ct", tmp_path_factory.mktemp("ct")))
+
+
+def bags(client, **query):
+    answer = client.get("/api/bags", params={"limit": 500, **query})
+    assert answer.status_code == 200, answer.text
+    return answer.json()["bags"]
+
+
+def numbers(client, **query):
+    return [client.viewed.number(row["key"]) for row in bags(client, **query)]
+
+
+def test_the_set_is_counted(client):
+    results, found = client.viewed.results, client.viewed.results.prediction
+    summary = client.get("/api/set").json()
+    assert summary["kind"] == results.kind
+    assert (summary["bags"], summary["instances"]) == (len(found.ids), len(found.latent_mean))
+    assert summary["positives_called"] == int(found.label.sum()) and summary["to_refer"] == int(found.refer.sum())
+    assert (summary["threshold"], summary["instance_threshold"]) == (found.threshold, found.instance_threshold)
+    assert summary["has_images"] == (results.kind != "features") and summary["has_volumes"] == (results.kind == "ct")
+    assert summary["model"] == dict(results.model)
+    assert summary["note"] == "Research use only, not a medical device."
+    known = results.truth >= 0
+    expected = bag_metrics(results.truth[known], found.prob[known], found.threshold, found.log_odds[known])
+    assert summary["scores"] == {name: None if np.isnan(value) else value for name, value in expected.items()}
+    table = reliability_table(results.truth[known], found.prob[known])
+    assert summary["reliability"]["mean"] == table["probability"].tolist()
+    assert summary["reliability"]["share"] == table["positives"].tolist()
+    assert summary["reliability"]["count"] == table["count"].tolist()
+    assert [low for low, _ in summary["reliability"]["edges"]] == table["bin_start"].tolist()
+
+
+def test_without_truth_there_are_no_scores(tmp_path):
+    results = replace(feature_results(), truth=np.full(30, -1, np.int8))
+    summary = Browser(Viewed(results, FeedbackStore(tmp_path))).get("/api/set").json()
+    assert (summary["has_truth"], summary["scores"], summary["reliability"]) == (False, None, None)
+
+
+def test_bags_are_the_prediction(client):
+    results, found = client.viewed.results, client.viewed.results.prediction
+    rows = bags(client)
+    assert len(rows) == len(found.ids) and all(set(row) == ROW for row in rows)
+    order = numbers(client)
+    assert order == np.argsort(-found.log_odds, kind="stable").tolist()
+    for name, column in (
+        ("probability", found.prob), ("std", found.std), ("lower", found.lower), ("upper", found.upper),
+        ("log_odds", found.log_odds), ("called", found.label), ("refer", found.refer), ("size", np.diff(found.offsets)),
+    ):  # fmt: skip
+        assert [row[name] for row in rows] == column[order].tolist(), name
+    assert [row["truth"] for row in rows] == [None if t < 0 else t for t in results.truth[order].tolist()]
+    assert [row["notes"] for row in rows] == [results.notes[n] for n in order]
+
+
+@pytest.mark.parametrize(
+    ("sort", "column"),
+    [
+        ("probability", lambda r: r.prediction.log_odds),
+        ("uncertainty", lambda r: r.prediction.std),
+        ("truth", lambda r: r.truth),
+        ("size", lambda r: np.diff(r.prediction.offsets)),
+        ("id", lambda r: np.arange(len(r))),
+    ],
+)
+def test_bags_are_sorted_both_ways(features, sort, column):
+    values = column(features.viewed.results)
+    for descending in (True, False):
+        found = values[numbers(features, sort=sort, descending=descending)]
+        assert (np.diff(-found if descending else found) >= 0).all()
+
+
+def test_scans_are_sorted_by_their_hash(scans):
+    rows = [row["id"] for row in bags(scans, sort="id", descending=False)]
+    assert rows == sorted(rows) == sorted(map(str, scans.viewed.results.prediction.ids))
+
+
+def test_bags_are_filtered(features):
+    found = features.viewed.results.prediction
+    assert set(numbers(features, show="refer")) == set(np.flatnonzero(found.refer))
+    assert set(numbers(features, show="positive")) == set(np.flatnonzero(found.label))
+    assert set(numbers(features, show="negative")) == set(np.flatnonzero(1 - found.label))
+    assert len(numbers(features, show="all")) == len(found.ids)
+    assert 0 < found.label.sum() < len(found.ids) and found.refer.any()
+
+
+def test_feedback_filters(tmp_path):
+    client = Browser(viewed_of("features", tmp_path))
+    first, second, third = (row["key"] for row in bags(client)[:3])
+    for body in (
+        {"bag": first, "verdict": "disagree"},
+        {"bag": second, "instance": 1, "verdict": "disagree", "note": "look"},
+        {"bag": third, "verdict": "agree"},
+    ):
+        assert client.post("/api/feedback", json=body).status_code == 200
+    assert [row["key"] for row in bags(client, show="disagreed")] == [first, second]
+    assert [row["key"] for row in bags(client, show="noted")] == [second]
+    assert [row["verdict"] for row in bags(client)[:4]] == ["disagree", None, "agree", None]
+    assert [row["n_notes"] for row in bags(client)[:3]] == [0, 1, 0]
+
+
+def test_pages_of_the_worklist_join(features):
+    rows = bags(features)
+    parts = [features.get("/api/bags", params={"offset": o, "limit": 7}).json() for o in range(0, 35, 7)]
+    assert [row for part in parts for row in part["bags"]] == rows
+    assert {part["total"] for part in parts} == {len(rows)}
+
+
+@pytest.mark.parametrize(
+    "query", ["limit=501", "limit=0", "offset=-1", "sort=x", "show=x", "descending=x", "limit=1e3"]
+)
+def test_a_query_that_is_not_valid_is_422_and_not_repeated(features, query):
+    answer = features.get(f"/api/bags?{query}")
+    assert answer.status_code == 422 and answer.json() == {"error": f"not valid: {query.split('=')[0]}."}
+
+
+def test_a_bag_has_its_instances(client):
+    results, found = client.viewed.results, client.viewed.results.prediction
+    keys = [row["key"] for row in bags(client)]
+    for place, key in enumerate(keys):
+        number = client.viewed.number(key)
+        rows = results.instances_of(number)
+        bag = client.get(f"/api/bags/{key}").json()
+        assert bag["previous"] == (keys[place - 1] if place else None)
+        assert bag["next"] == (keys[place + 1] if place + 1 < len(keys) else None)
+        assert [i["index"] for i in bag["instances"]] == list(range(rows.stop - rows.start))
+        for name, column in (
+            ("probability", found.instance_prob), ("std", found.instance_std), ("lower", found.instance_lower),
+            ("upper", found.instance_upper), ("log_odds", found.instance_log_odds), ("called", found.instance_label),
+        ):  # fmt: skip
+            assert [i[name] for i in bag["instances"]] == column[rows].tolist(), name
+        truth = [None if t < 0 else t for t in results.instance_truth[rows].tolist()]
+        assert [i["truth"] for i in bag["instances"]] == truth
+        places = [None] * len(truth) if results.positions is None else results.positions[rows].tolist()
+        assert [i["position"] for i in bag["instances"]] == places
+
+
+def test_telling_features_are_named(features):
+    results, key = features.viewed.results, features.viewed.keys[3]
+    row = results.instances_of(3).start
+    first = features.get(f"/api/bags/{key}").json()["instances"][0]["telling"]
+    assert [t["name"] for t in first] == [results.feature_names[n] for n in results.features[row]]
+    assert [t["value"] for t in first] == results.values[row].tolist()
+    assert [t["effect"] for t in first] == results.effects[row].tolist()
+
+
+def test_slices_are_hounsfield_units(scans):
+    viewed = scans.viewed
+    for number, key in enumerate(viewed.keys):
+        picture = scans.get(f"/api/bags/{key}").json()["image"]
+        assert picture["kind"] == "hu" and (picture["rows"], picture["columns"]) == (32, 32)
+        for index in (0, 5):
+            plain = scans.get(f"/api/bags/{key}/slices/{index}", headers={"Accept-Encoding": "gzip"})
+            assert "content-encoding" not in plain.headers  # packing takes longer than a local connection
+            assert plain.headers["content-type"] == "application/octet-stream"
+            assert plain.headers["cache-control"] == "private, no-store"
+            hu = np.frombuffer(plain.content, "<i2").reshape(32, 32)
+            np.testing.assert_array_equal(hu, viewed.slice(number, index))
+            assert hu.min() < -900 and hu.max() > 20
+    assert scans.get(f"/api/bags/{viewed.keys[0]}/slices/9999").status_code == 404
+
+
+def test_slices_are_packed_for_other_computers_that_accept_it(scans):
+    far = Browser(scans.viewed, settings=Settings(8123, host="192.0.2.7"))
+    path = f"/api/bags/{scans.viewed.keys[0]}/slices/0"
+    packed = far.get(path, headers={"Accept-Encoding": "gzip"})
+    plain = far.get(path, headers={"Accept-Encoding": "identity"})
+    assert packed.headers["content-encoding"] == "gzip" and "content-encoding" not in plain.headers
+    assert packed.content == plain.content == scans.get(path).content
+
+
+def test_slices_are_in_the_order_of_the_instances(scans):
+    """The windowed slice is the thumbnail of the same instance."""
+    results = scans.viewed.results
+    rows = results.instances_of(0)
+    for index in (0, 7, rows.stop - rows.start - 1):
+        content = scans.get(f"/api/bags/{scans.viewed.keys[0]}/slices/{index}").content
+        hu = np.frombuffer(content, "<i2").reshape(32, 32)
+        shown = np.rint(255 * np.clip((hu + 20.0) / 200.0, 0, 1))  # the blood window, -20 to 180
+        np.testing.assert_allclose(results.images[rows.start + index], shown, atol=1)
+
+
+def test_sprites_hold_the_thumbnails(client):
+    images, key = client.viewed.results.images, client.viewed.keys[1]
+    answer = client.get(f"/api/bags/{key}/sprite")
+    picture = client.get(f"/api/bags/{key}").json()["image"]
+    if images is None:
+        assert answer.status_code == 404 and picture["kind"] == "none"
+        return
+    assert answer.headers["content-type"] == "image/png"
+    sprite = np.asarray(Image.open(io.BytesIO(answer.content)))
+    height, width, across = picture["thumb_rows"], picture["thumb_columns"], picture["sprite_columns"]
+    assert (height, width, across) == (*images.shape[1:], 16)
+    for index, row in enumerate(range(*client.viewed.results.instances_of(1).indices(len(images)))):
+        top, left = height * (index // across), width * (index % across)
+        np.testing.assert_array_equal(sprite[top : top + height, left : left + width], images[row])
+
+
+def test_bags_without_dicom_have_thumbnails_only(scans):
+    viewed = Viewed(scans.viewed.results, scans.viewed.feedback)
+    client = Browser(viewed)
+    key = viewed.keys[0]
+    assert client.get(f"/api/bags/{key}").json()["image"]["kind"] == "thumbnail"
+    assert client.get(f"/api/bags/{key}/slices/0").status_code == 404
+    assert client.get(f"/api/bags/{key}/sprite").status_code == 200
+    assert client.get("/api/set").json()["has_volumes"] is False
+
+
+def test_names_are_numbers_unless_asked_for(tmp_path):
+    ids = [f"patient {n}" for n in range(30)]
+    for show_ids, expected in ((False, "bag 4"), (True, "patient 3")):
+        client = Browser(Viewed(feature_results(ids=ids), FeedbackStore(tmp_path), show_ids=show_ids))
+        assert client.get(f"/api/bags/{client.viewed.keys[3]}").json()["id"] == expected
+        assert ("patient" in client.get("/api/bags").text) == show_ids
+
+
+def test_unknown_things_are_404_and_other_methods_405(features):
+    key = features.viewed.keys[0]
+    for path in ("/api/bags/AAAAAAAAAAAA", "/api/bags/AAAAAAAAAAAA/sprite", "/api/bags/AAAAAAAAAAAA/slices/0",
+                 "/bag/AAAAAAAAAAAA", "/nothing", "/api", "/static/nothing.js", "/docs", "/redoc", "/openapi.json",
+                 "/worklist/", f"/api/bags/{key}/"):  # fmt: skip
+        answer = features.get(path)
+        assert answer.status_code == 404 and set(answer.json()) == {"error"}, path
+    for method, path in (("DELETE", "/api/set"), ("PUT", f"/api/bags/{key}"), ("POST", "/api/bags"),
+                         ("PATCH", "/worklist"), ("DELETE", "/api/feedback"),
+                         ("OPTIONS", "/api/feedback")):  # fmt: skip
+        answer = features.request(method, path, headers={"Content-Type": "application/json"})
+        assert answer.status_code == 405 and answer.headers["allow"] and set(answer.json()) == {"error"}, path
+
+
+def test_keys_are_new_at_every_start(tmp_path):
+    results = feature_results()
+    first, second = (Viewed(results, FeedbackStore(tmp_path)) for _ in range(2))
+    assert not set(first.keys) & set(second.keys) and len(set(first.keys)) == len(results)
+
+
+def test_pages_hold_no_data_and_say_what_they_are_for(client):
+    for path in ("/", "/worklist", f"/bag/{client.viewed.keys[0]}"):
+        answer = client.get(path)
+        assert answer.headers["content-type"] == "text/html; charset=utf-8"
+        assert "Research use only" in answer.text
+        assert client.viewed.keys[0] not in answer.text and client.settings.token not in answer.text
+        for name in client.viewed.names:
+            assert name not in answer.text
+
+
+def test_the_schema_is_behind_the_session(features, tmp_path):
+    paths = features.get("/api/openapi.json").json()["paths"]
+    assert set(paths) == {
+        "/api/set", "/api/bags", "/api/bags/{key}", "/api/bags/{key}/slices/{index}", "/api/bags/{key}/sprite",
+        "/api/feedback", "/session",
+    }  # fmt: skip
+    assert Browser(features.viewed, signed_in=False).get("/api/openapi.json").status_code == 401
+
+
+def test_static_files_are_those_of_the_package(features):
+    table = static_files()
+    assert table, "the package has no static files"
+    for name, data in table.items():
+        answer = features.get(f"/static/{name}")
+        assert answer.content == data and answer.headers["content-type"] == TYPES["." + name.rsplit(".")[-1]]
+        assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+def test_answers_are_strict_json(client):
+    for path in ("/api/set", "/api/bags", f"/api/bags/{client.viewed.keys[0]}"):
+        json.loads(client.get(path).text, parse_constant=lambda name: pytest.fail(name))

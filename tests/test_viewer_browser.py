@@ -1,0 +1,277 @@
+"""The viewer's pages in a real browser: what a reader does, and what then is on the screen."""
+
+import contextlib
+import re
+
+import numpy as np
+import pytest
+
+from chromium import Visit, chromium, why_not
+from psimil.ct.cohort import ReadingRules
+from psimil.ct.windows import BLOOD, BONE, BRAIN, SOFT
+from psimil.viewer.feedback_store import FeedbackStore
+from psimil.viewer.viewed import Viewed
+from psimil.viewer.volumes import volumes_of
+from viewed import CARD, HASHER, ct_results, feature_results, image_results, serving
+
+pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+SIZE = 64
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def samples(tmp_path_factory):
+    scans, studies = ct_results(tmp_path_factory.mktemp("scans"), scans=3, size=SIZE)
+    volumes = volumes_of(studies, scans.series, ReadingRules(), HASHER)
+    return {
+        "ct": (scans, volumes), "thumbnails": (scans, None), "images": (image_results(), None),
+        "features": (feature_results(), None),
+    }  # fmt: skip
+
+
+@pytest.fixture
+def visit(browser, samples, tmp_path):
+    """Open one of the samples; no feedback was left before."""
+    with contextlib.ExitStack() as opened:
+
+        def visit(kind, **options):
+            viewed = Viewed(samples[kind][0], FeedbackStore(tmp_path), samples[kind][1])
+            visited = Visit(browser, opened.enter_context(serving(viewed)), **options)
+            opened.callback(visited.close)
+            visited.viewed = viewed
+            return visited
+
+        yield visit
+
+
+def numbers(page, column):
+    return [
+        float(v) for v in page.locator(f"td.{column} [data-value]").evaluate_all("n => n.map(e => e.dataset.value)")
+    ]
+
+
+def first_bag(viewed):
+    return int(viewed.results.by_probability()[0])
+
+
+def place_text(page):
+    return page.locator("#place").inner_text().split("\n")[0]
+
+
+def canvas_grey(page):
+    """(rows, columns) what the canvas shows."""
+    script = """c => { const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
+                       return [c.height, c.width, Array.from(d).filter((_, i) => i % 4 === 0)]; }"""
+    rows, columns, grey = page.locator("#canvas").evaluate(script)
+    return np.array(grey).reshape(rows, columns)
+
+
+def test_the_link_signs_in_and_its_token_leaves_the_address(visit):
+    visited = visit("features")
+    assert visited.settings.token not in visited.page.url
+    visited.page.go_back()
+    assert visited.settings.token not in visited.page.url
+
+
+@pytest.mark.parametrize(("address", "said"), [("/", "psimil view printed"), ("/#wrong", "not valid any more")])
+def test_without_a_valid_token_the_page_says_what_to_do(visit, browser, address, said):
+    settings = visit("features").settings
+    with browser.new_context() as stranger:
+        page = stranger.new_page()
+        page.goto(settings.address + address)
+        page.get_by_role("alert").get_by_text(said).wait_for()
+
+
+def test_headers_sort_and_sort_back_and_survive_a_reload(visit):
+    visited = visit("features")
+    page = visited.page
+    assert numbers(page, "probability") == sorted(numbers(page, "probability"), reverse=True)
+    header = page.locator("th.uncertainty")
+    header.get_by_role("button").click()
+    page.wait_for_selector('th.uncertainty[aria-sort="descending"]')
+    assert numbers(page, "uncertainty") == sorted(visited.viewed.results.prediction.std.tolist(), reverse=True)
+    header.get_by_role("button").press("Enter")
+    page.wait_for_selector('th.uncertainty[aria-sort="ascending"]')
+    page.reload()
+    visited.settled()
+    assert numbers(page, "uncertainty") == sorted(visited.viewed.results.prediction.std.tolist())
+
+
+def test_the_filter_shows_the_cases_to_refer(visit):
+    visited = visit("features")
+    page, refer = visited.page, visited.viewed.results.prediction.refer
+    page.get_by_role("button", name="To refer").click()
+    page.wait_for_selector('[data-show="refer"][aria-pressed="true"]')
+    assert page.locator("#rows tr").count() == page.locator("#rows .badge.refer").count() == refer.sum() > 0
+
+
+def test_keys_scroll_and_the_place_is_said(visit):
+    visited = visit("ct")
+    page, found = visited.open(), visited.viewed.results.prediction
+    n = int(np.diff(found.offsets)[first_bag(visited.viewed)])
+    best = np.argmax(found.split(found.instance_log_odds)[first_bag(visited.viewed)])
+    assert place_text(page) == f"Slice {best + 1} / {n}"
+    for key, place in [("Home", 1), ("ArrowDown", 2), ("ArrowRight", 3), ("ArrowUp", 2), ("ArrowLeft", 1),
+                       ("ArrowUp", 1), ("PageDown", 11), ("PageUp", 1), ("End", n), ("ArrowDown", n)]:  # fmt: skip
+        page.keyboard.press(key)
+        assert place_text(page) == f"Slice {place} / {n}", key
+    said = page.get_by_role("status").filter(has_text=re.compile(rf"^slice {n} of {n}, probability [<> ]*0\.\d+ ± "))
+    said.wait_for(state="attached")
+    page.reload()
+    visited.settled()
+    assert place_text(page) == f"Slice {n} / {n}"
+
+
+def test_wheel_slider_and_fingers_scroll(visit):
+    visited = visit("ct", has_touch=True)
+    page = visited.open()
+    page.keyboard.press("Home")
+    page.locator("#viewport").hover()
+    page.mouse.wheel(0, 120)
+    page.locator("#place", has_text="Slice 2 /").wait_for()
+    page.mouse.wheel(0, -120)
+    page.locator("#place", has_text="Slice 1 /").wait_for()
+    page.locator("#slider").fill("5")
+    assert place_text(page).startswith("Slice 5 /")
+    box, touch = page.locator("#viewport").bounding_box(), page.context.new_cdp_session(page)
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    for kind, points in [("touchStart", [x]), ("touchMove", [x - 20]), ("touchMove", [x - 45]), ("touchEnd", [])]:
+        touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": [{"x": p, "y": y} for p in points]})
+    page.locator("#place", has_text=re.compile(r"Slice ([6-9]|1\d) /")).wait_for()
+
+
+def test_the_canvas_shows_the_window_of_the_hounsfield_units(visit):
+    visited = visit("ct")
+    page, viewed = visited.open(), visited.viewed
+    page.keyboard.press("End")
+    page.keyboard.press("PageUp")
+    index = int(page.locator("#slider").input_value()) - 1
+    visited.shown(index)
+    hu = viewed.slice(first_bag(viewed), index)
+
+    def expected(level, width):
+        return np.floor(255 * np.clip((hu - (level - width / 2)) / width, 0, 1) + 0.5)
+
+    for window, name in [(BRAIN, "Brain"), (BLOOD, "Blood"), (SOFT, "Soft tissue"), (BONE, "Bone")]:
+        page.get_by_role("button", name=name).click()
+        np.testing.assert_array_equal(canvas_grey(page), expected(window.level, window.width))
+    page.get_by_label("Level").fill("30")
+    page.get_by_label("Width").fill("100")
+    page.get_by_label("Width").press("Enter")
+    np.testing.assert_array_equal(canvas_grey(page), expected(30, 100))
+    page.locator("#viewport").press("1")
+    assert page.get_by_role("button", name="Brain").get_attribute("aria-pressed") == "true"
+    box = page.locator("#viewport").bounding_box()
+    page.mouse.move(box["x"] + 100, box["y"] + 100)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 110, box["y"] + 105)
+    page.mouse.up()
+    np.testing.assert_array_equal(canvas_grey(page), expected(45, 100))
+    place = int(100 / box["width"] * SIZE), int(100 / box["height"] * SIZE)
+    page.mouse.move(box["x"] + 100, box["y"] + 100)
+    assert page.locator("#probe").inner_text() == f"{hu[place[::-1]]} HU".replace("-", "−")
+
+
+def test_the_profile_and_the_filmstrip_lead_to_slices(visit):
+    visited = visit("ct")
+    page, found = visited.open(), visited.viewed.results.prediction
+    prob = found.split(found.instance_prob)[first_bag(visited.viewed)]
+    box = page.locator("#profile").bounding_box()
+    left, right = 34, 12  # margins of the chart
+    across = (box["width"] - left - right) * 3.5 / len(prob)
+    page.mouse.click(box["x"] + left + across, box["y"] + 60)
+    assert place_text(page) == f"Slice 4 / {len(prob)}"
+    page.locator("#strip button").nth(7).click()
+    assert place_text(page) == f"Slice 8 / {len(prob)}"
+    assert page.locator("#strip [aria-current]").get_attribute("aria-label").startswith(f"slice 8 of {len(prob)}, ")
+    called = page.locator("#strip button.is-positive").count()
+    assert called == (prob >= found.instance_threshold).sum()
+
+
+def test_feedback_is_found_again(visit):
+    visited = visit("ct")
+    page, forms = visited.open(), visited.page.locator("#feedback")
+    page.keyboard.press("Home")
+    page.keyboard.press("ArrowDown")
+    for form, note in [("bag", "small, left"), ("instance", "artefact")]:
+        forms.locator(f"#{form}-feedback").get_by_label("Disagree").check()
+        forms.locator(f"#{form}-note").fill(note)
+        forms.locator(f"#{form}-feedback").get_by_role("button", name="Save").click()
+        forms.locator(f"#{form}-feedback").get_by_text("Saved", exact=True).wait_for()
+    page.keyboard.press("ArrowDown")
+    page.reload()
+    visited.settled()
+    assert forms.locator("#bag-note").input_value() == "small, left"
+    assert forms.locator("#bag-feedback").get_by_label("Disagree").is_checked()
+    page.locator("#strip button").nth(1).click()
+    assert forms.locator("#instance-note").input_value() == "artefact"
+    page.locator("#strip button").nth(2).click()
+    assert forms.locator("#instance-note").input_value() == ""
+    page.get_by_role("link", name="Worklist").click()
+    visited.settled()
+    page.get_by_role("button", name="Disagreed").click()
+    page.wait_for_selector('[data-show="disagreed"][aria-pressed="true"]')
+    assert page.locator("#rows tr").count() == 1
+    assert page.locator("#rows").get_by_text("Reader disagrees").is_visible()
+
+
+def test_feedback_that_cannot_be_saved_is_not_lost(visit):
+    visited = visit("features")
+    page = visited.open()
+    page.route("**/api/feedback", lambda route: route.abort())
+    page.locator("#bag-note").fill("look again")
+    page.locator("#bag-feedback").get_by_role("button", name="Save").click()
+    page.get_by_text("Not saved.").wait_for()
+    page.unroute("**/api/feedback")
+    page.locator("#bag-feedback").get_by_role("button", name="Save").click()
+    page.locator("#bag-feedback").get_by_text("Saved", exact=True).wait_for()
+    entry = visited.viewed.feedback.of(visited.viewed.ids[first_bag(visited.viewed)], None)
+    assert (entry.note, entry.verdict) == ("look again", None)
+    visited.problems.clear()  # the browser reports the request that the test broke
+
+
+def test_scans_without_files_show_their_thumbnails(visit):
+    visited = visit("thumbnails")
+    page, viewed = visited.open(), visited.viewed
+    page.keyboard.press("Home")
+    visited.shown(0)
+    page.wait_for_selector('#canvas[width="64"]')
+    first = viewed.results.images[viewed.results.instances_of(first_bag(viewed))][0]
+    page.wait_for_timeout(200)
+    np.testing.assert_array_equal(canvas_grey(page), first)
+    assert page.locator("#windows").is_hidden()
+    assert page.get_by_text("--dicom").is_visible()
+
+
+def test_images_are_enlarged(visit):
+    visited = visit("images")
+    page = visited.open()
+    page.keyboard.press("End")
+    shown = int(page.locator("#slider").input_value())
+    where = visited.viewed.results.instances_of(first_bag(visited.viewed))
+    assert place_text(page) == f"Image {shown} / {where.stop - where.start}"
+    page.wait_for_selector('#canvas[width="8"]')
+    np.testing.assert_array_equal(canvas_grey(page), visited.viewed.results.images[where.stop - 1])
+
+
+def test_bags_of_features_show_what_tells(visit):
+    visited = visit("features")
+    page, results = visited.open(), visited.viewed.results
+    row = results.instances_of(first_bag(visited.viewed)).start + 2
+    page.locator("#values-table").get_by_role("button", name="3", exact=True).click()
+    names = page.locator("#telling tbody th").all_inner_texts()
+    values = page.locator("#telling td[data-value]").evaluate_all("n => n.map(e => Number(e.dataset.value))")
+    assert names == [results.feature_names[feature] for feature in results.features[row]]
+    assert values[::2] == results.values[row].tolist()
+    assert values[1::2] == results.effects[row].tolist()
+
+
+def test_the_model_and_its_calibration_stand_beside_the_worklist(visit):
+    page = visit("features").page
+    assert page.locator("#model").inner_text().split("\n")[1] == CARD["model"]
+    assert page.locator("#reliability-plot circle").count() > 2
