@@ -1,0 +1,120 @@
+"""The estimator under test, and the fits that checks share."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from psimil.testing.examples import easy_problem
+
+Array = NDArray[Any]
+Check = Callable[["Subject"], None]
+AnyCheck = TypeVar("AnyCheck", bound=Check)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """An estimator with the easy problem of the checks: 16 bags of one to four instances with three features.
+
+    Examples
+    --------
+    >>> from psimil.baselines import BagSVM
+    >>> subject = Subject(BagSVM())
+    >>> len(subject.bags), subject.bags[0].shape[1], subject.fitted.n_features_in_
+    (16, 3, 3)
+    """
+
+    estimator: Any
+
+    @property
+    def bags(self) -> list[Array]:
+        """Training bags, copied each time."""
+        return [bag.copy() for bag in easy_problem().bags]
+
+    @property
+    def y(self) -> Array:
+        """(16,) bag labels, copied each time."""
+        return easy_problem().y.copy()
+
+    @property
+    def unseen(self) -> list[Array]:
+        """Twelve other bags of the same kind."""
+        return [bag.copy() for bag in easy_problem(seed=1, n_bags=12).bags]
+
+    @cached_property
+    def fitted(self) -> Any:
+        """The estimator after a fit to the easy problem; checks that change it must fit their own."""
+        return self.train()
+
+    def fresh(self, **parameters: Any) -> Any:
+        """An unfitted copy."""
+        return clone(self.estimator).set_params(**parameters)
+
+    def train(self, bags: Any = None, y: Any = None, **parameters: Any) -> Any:
+        """A copy fitted to the easy problem, or to other bags and labels."""
+        return self.fresh(**parameters).fit(self.bags if bags is None else bags, self.y if y is None else y)
+
+    def proba(self, bags: Any = None, y: Any = None, **parameters: Any) -> Array:
+        """(12,) probabilities of the unseen bags after such a fit."""
+        return positive(self.train(bags, y, **parameters), self.unseen)
+
+    @cached_property
+    def expected(self) -> Array:
+        """(12,) probabilities of the unseen bags after the fit to the easy problem."""
+        return positive(self.fitted, self.unseen)
+
+    def adapted(self, change: Callable[[Array], Array]) -> Any:
+        """An unfitted copy for features that were changed; explicit inducing points are changed alike."""
+        points = self.estimator.get_params(deep=False).get("inducing_points")
+        return self.fresh() if points is None else self.fresh(inducing_points=change(np.asarray(points)))
+
+    def methods(self) -> list[str]:
+        """Prediction methods that the estimator has, bag by bag in and bag by bag out."""
+        return [name for name in ("predict", "predict_proba", "decision_function") if hasattr(self.estimator, name)]
+
+
+def positive(estimator: Any, bags: Any) -> Array:
+    """(B,) probability of label 1."""
+    return np.asarray(estimator.predict_proba(bags))[:, 1]
+
+
+def needs(
+    *methods: str, parameter: str | None = None, fit_argument: str | None = None
+) -> Callable[[AnyCheck], AnyCheck]:
+    """Mark a check as one for estimators with these methods, this parameter, and this argument of fit.
+
+    Examples
+    --------
+    >>> from psimil.baselines import BagSVM
+    >>> @needs("save")
+    ... def check_file(subject):
+    ...     pass
+    >>> applies(check_file, BagSVM())
+    False
+    """
+
+    def mark(check: AnyCheck) -> AnyCheck:
+        def met(estimator: Any) -> bool:
+            return (
+                all(hasattr(estimator, name) for name in methods)
+                and (parameter is None or parameter in estimator.get_params(deep=False))
+                and (fit_argument is None or fit_argument in inspect.signature(estimator.fit).parameters)
+            )
+
+        check.needs = met  # type: ignore[attr-defined]
+        return check
+
+    return mark
+
+
+def applies(check: Check, estimator: Any) -> bool:
+    """Whether the estimator has what the check needs."""
+    met: Callable[[Any], bool] | None = getattr(check, "needs", None)
+    return met is None or met(estimator)

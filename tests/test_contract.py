@@ -1,0 +1,121 @@
+"""Every estimator of the package keeps the contract of psimil.testing."""
+
+import pickle
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from psimil import GVGPMIL, RBF, VGPMIL, GammaMixture, HyperbolicSecant, PsiVGPMIL
+from psimil.baselines import AttentionMIL, BagForest, BagSVM
+from psimil.testing import check_mil_estimator, mil_checks
+
+POINTS = np.array(
+    [[0, 0, 0], [0, 0, 4], [1, -1, 0], [-1, 1, 4], [1, 1, 2], [-1, -1, 2], [0.5, -0.5, 5], [-0.5, 0.5, -1]], dtype=float
+)
+QUICK = {
+    "n_inducing": 8,
+    "max_iter": 3,
+    "tol": 0.0,
+    "kernel": RBF(4.0),
+    "hyperparameters": None,
+    "calibrate": False,
+    "threshold": 0.5,
+    "false_positive_rate": None,
+    "random_state": 0,
+}
+# The two densities that press latent means together need calibration for noisy-or to rank by more than bag size.
+DENSITIES = {
+    "secant": (HyperbolicSecant(), "noisy_or"),
+    "gamma(.5,1)": (GammaMixture(0.5, 1.0), "max"),
+    "gamma(1,1)": (GammaMixture(1.0, 1.0), "max"),
+    "gamma(1,4)": (GammaMixture(1.0, 4.0), "noisy_or"),
+}
+OURS = {
+    f"{name}-{dtype}-{'points' if points is not None else 'kmeans'}": PsiVGPMIL(
+        density=density, aggregate=aggregate, dtype=dtype, inducing_points=points, **QUICK
+    )
+    for name, (density, aggregate) in DENSITIES.items()
+    for dtype in ("float64", "float32")
+    for points in (None, POINTS)
+}
+NAMED = {
+    "VGPMIL": VGPMIL(aggregate="noisy_or", **QUICK),
+    "GVGPMIL": GVGPMIL(aggregate="max", **QUICK),
+}
+BASELINES = {
+    "BagSVM": BagSVM(random_state=0),
+    "BagForest": BagForest(n_estimators=10, random_state=0),
+    "AttentionMIL": AttentionMIL(hidden=8, attention=4, epochs=5, learning_rate=0.05, random_state=0),
+}
+RARER = {  # what a user gets without choosing, and the other ways to learn and to stream
+    "VGPMIL as it comes": VGPMIL(n_inducing=6, max_iter=4, tol=0.0, random_state=0),
+    "GVGPMIL as it comes": GVGPMIL(n_inducing=6, max_iter=4, tol=0.0, random_state=0),
+    "streamed": PsiVGPMIL(**QUICK, chunk_size=5, aggregate="max", residual="full"),
+    "mean field": PsiVGPMIL(**{**QUICK, "hyperparameters": "collapsed"}, label_posterior="mean_field", H=100.0),
+    "greedy": PsiVGPMIL(**QUICK, inducing="greedy_variance", mean="zero"),
+}
+
+
+def needs_torch(name):
+    return [pytest.mark.skipif(find_spec("torch") is None, reason="needs torch")] if name == "AttentionMIL" else []
+
+
+def cases(estimators, *marks, **flags):
+    return [
+        pytest.param(check, id=f"{kind}-{name}", marks=[*marks, *needs_torch(kind)])
+        for kind, estimator in estimators.items()
+        for name, check in mil_checks(estimator, **flags)
+    ]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread():
+    """Threads that wait for each other make small networks slow on a busy machine."""
+    if find_spec("torch") is None:
+        yield
+        return
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.mark.parametrize("check", cases(OURS))
+def test_our_estimators(check):
+    check()
+
+
+@pytest.mark.parametrize("check", cases(NAMED))
+def test_named_estimators(check):
+    check()
+
+
+@pytest.mark.parametrize("check", cases(BASELINES, instances=False, uncertainty=False))
+def test_baselines(check):
+    check()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("check", cases(RARER))
+def test_rarer_settings(check):
+    check()
+
+
+@pytest.mark.parametrize("kind", ["secant-float64-points", "gamma(1,1)-float32-kmeans"])
+def test_pickles_of_our_estimators(kind):
+    bags, y = [np.eye(3)[:2] + k for k in range(4)], [0, 1, 0, 1]
+    model = clone(OURS[kind]).fit(bags, y)
+    copy = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(copy.predict_proba(bags), model.predict_proba(bags))
+    np.testing.assert_array_equal(copy.predict_dist(bags).std, model.predict_dist(bags).std)
+
+
+def test_the_contract_is_as_large_as_it_says():
+    full = check_mil_estimator(OURS["secant-float64-points"])
+    assert len(full) >= 60
+    bags_only = [name for name, _ in mil_checks(BASELINES["BagSVM"], instances=False, uncertainty=False)]
+    assert 60 <= len(bags_only) < len(full)
