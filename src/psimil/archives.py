@@ -1,5 +1,6 @@
 """Bags in a numpy archive (.npz): plain numeric and text arrays, never pickled objects."""
 
+import sys
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -51,7 +52,7 @@ def read_archive(path: Path) -> dict[str, Array]:
         if size > MAX_BYTES:
             raise InputError(f"{path.name}: content is above the limit of {MAX_BYTES >> 30} GB.")
         with np.load(path, allow_pickle=False) as archive:
-            return {key: np.asarray(archive[key]) for key in KEYS if key in archive.files}
+            return {key: member(archive, key) for key in KEYS if key in archive.files}
     except InputError:
         raise
     except Exception as error:  # zip, zlib and numpy fail in many ways on a damaged or hostile file
@@ -61,6 +62,27 @@ def read_archive(path: Path) -> dict[str, Array]:
                 "Save arrays of numbers or text."
             ) from error
         raise InputError(f"{path.name} cannot be read as an npz archive: {error}.") from error
+
+
+def member(archive: Any, key: str) -> Array:
+    """One array of an open archive; numpy gives the bytes of a member that is none.
+
+    Values of zero bytes are refused: a small file could hold any number of them.
+
+    Examples
+    --------
+    >>> member({"X": b"text"}, "X")
+    Traceback (most recent call last):
+    psimil.foundations.errors.InputError: X in the archive is not an array. Write it with numpy.savez.
+    """
+    value = archive[key]
+    if not isinstance(value, np.ndarray) or value.dtype.itemsize == 0:
+        raise InputError(f"{key} in the archive is not an array. Write it with numpy.savez.")
+    if value.dtype.kind == "U":
+        points = np.ascontiguousarray(value, value.dtype.newbyteorder("=")).view(np.uint32)
+        if points.max(initial=0) > sys.maxunicode:
+            raise InputError(f"{key} in the archive holds characters that do not exist.")
+    return value
 
 
 def table_from_archive(arrays: dict[str, Array], name: str, features: Sequence[str] | None = None) -> BagTable:

@@ -51,7 +51,7 @@ def read_csv(path: Path, text: str = "bag") -> pd.DataFrame:
     except InputError:
         raise
     except Exception as error:  # parser, codec and gzip fail in many ways on a damaged or hostile file
-        raise InputError(f"{path.name} cannot be read as CSV: {_one_line(error)}.") from error
+        raise InputError(f"{path.name} cannot be read as CSV: {reason(error, path)}.") from error
 
 
 def read_parquet(path: Path) -> pd.DataFrame:
@@ -74,7 +74,7 @@ def read_parquet(path: Path) -> pd.DataFrame:
     except ImportError as error:
         raise InputError("reading parquet needs pyarrow: pip install 'psimil[parquet]'.") from error
     except Exception as error:  # pyarrow has its own family of errors
-        raise InputError(f"{path.name} cannot be read as parquet: {_one_line(error)}.") from error
+        raise InputError(f"{path.name} cannot be read as parquet: {reason(error, path)}.") from error
 
 
 def table_from_frame(
@@ -133,6 +133,7 @@ def _feature_columns(
 
 def _ids(column: pd.Series[Any], name: str) -> Array:
     """(N,) whole numbers when all are written as such, text otherwise; no id may be missing."""
+    check_plain(column, name)
     missing = np.flatnonzero(column.isna() | (column == ""))
     if len(missing):
         raise InputError(f'row {missing[0] + 1} has no bag id (column "{name}"). Fill it in or remove the row.')
@@ -145,6 +146,32 @@ def _ids(column: pd.Series[Any], name: str) -> Array:
     except (ValueError, OverflowError):
         return text
     return numbers if np.array_equal(numbers.astype(str), text) else text
+
+
+def check_plain(column: pd.Series[Any], name: str) -> None:
+    """Refuse ids that are bytes, lists or records, as parquet files can hold them.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> check_plain(pd.Series(["a", "b"]), "bag")
+    >>> check_plain(pd.Series([[1], [2]]), "bag")
+    Traceback (most recent call last):
+    psimil.foundations.errors.InputError: column "bag" must hold text or numbers; bytes, lists and records are no ids.
+    """
+    if column.dtype == object and any(isinstance(value, (bytes, list, tuple, dict, np.ndarray)) for value in column):
+        raise InputError(f'column "{name}" must hold text or numbers; bytes, lists and records are no ids.')
+
+
+def reason(error: Exception, path: Path) -> str:
+    """What a reader says about a file, in one line and without its folder.
+
+    Examples
+    --------
+    >>> reason(OSError("cannot open '/home/me/bags.parquet'."), Path("/home/me/bags.parquet"))
+    "cannot open 'bags.parquet'"
+    """
+    return _one_line(str(error).replace(str(path), path.name))
 
 
 def _numbers(column: pd.Series[Any], name: str) -> NDArray[np.float64]:

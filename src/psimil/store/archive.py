@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.archives import KEYS, MAX_BYTES, table_from_archive
+from psimil.archives import KEYS, MAX_BYTES, member, table_from_archive
 from psimil.foundations.errors import InputError
 from psimil.store.chunks import ArchivedRows, chunk_rows
 from psimil.store.tabular import Rows
@@ -51,6 +51,8 @@ class Archive:
             )
         if dtype.kind not in "biuf":
             raise InputError(f"{path.name}: X must hold numbers, got {dtype}.")
+        if shape[0] * shape[1] * dtype.itemsize > self._matrix.most_bytes:
+            raise InputError(f"{path.name}: X has shape {shape}, which is more than the file holds.")
         names = arrays.pop("feature_names", None)
         columns = _columns(path.name, names, features, shape[1])
         self.feature_names = None if names is None and features is None else tuple(columns)
@@ -82,8 +84,9 @@ def _without_matrix(path: Path) -> dict[str, Array]:
         with np.load(path, allow_pickle=False) as archive:
             keys = [key for key in KEYS if key in archive.files]
             if "X" not in keys:
-                raise InputError(f"{path.name} must hold X; it holds {', '.join(archive.files) or 'nothing'}.")
-            return {key: np.asarray(archive[key]) for key in keys if key != "X"}
+                held = " ".join(", ".join(archive.files).split()) or "nothing"
+                raise InputError(f"{path.name} must hold X; it holds {held}.")
+            return {key: member(archive, key) for key in keys if key != "X"}
     except InputError:
         raise
     except Exception as error:  # zip, zlib and numpy fail in many ways on a damaged or hostile file

@@ -15,11 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psimil.foundations.errors import InputError
-from psimil.frames import EMPTY
+from psimil.frames import EMPTY, reason
 
 if TYPE_CHECKING:
     import pandas as pd
 
+MAX_RATIO = 1100  # of deflate, which numpy packs archives with
 CHUNK_BYTES, MAX_ROWS = 2 << 20, 100_000
 
 
@@ -122,6 +123,12 @@ class ArchivedRows:
         with self._opened() as (_, self.shape, self._by_column, self.dtype):
             pass
 
+    @property
+    def most_bytes(self) -> int:
+        """Bytes that the matrix can have at most, whatever its header says."""
+        with zipfile.ZipFile(self.path) as archive:
+            return min(archive.getinfo(self._member).file_size, MAX_RATIO * self.path.stat().st_size)
+
     def chunks(self) -> Iterator[NDArray[Any]]:
         """(n, D) rows, in the order of the file."""
         n_rows, width = self.shape
@@ -162,5 +169,4 @@ def _explained(path: Path, kind: str) -> Iterator[None]:
     except InputError:
         raise
     except Exception as error:
-        message = " ".join(str(error).split()).rstrip(".")
-        raise InputError(f"{path.name} cannot be read as {kind}: {message}.") from error
+        raise InputError(f"{path.name} cannot be read as {kind}: {reason(error, path)}.") from error

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from psimil.bagtable import bag_labels, instance_labels
 from psimil.foundations.errors import DataWarning, InputError
-from psimil.frames import INSTANCE_LABEL, LABEL, NUMERIC
+from psimil.frames import INSTANCE_LABEL, LABEL, NUMERIC, check_plain
 from psimil.model.bags import Bags
 from psimil.store.layout import UNKNOWN
 
@@ -138,6 +138,7 @@ class Table:
     def _ids(self, chunk: pd.DataFrame, n_rows: int) -> Array:
         """(n,) bag ids of a chunk that comes after n_rows rows, as text."""
         column = chunk[self._bag]
+        check_plain(column, self._bag)
         missing = np.flatnonzero(column.isna() | (column == ""))
         if len(missing):
             row = n_rows + int(missing[0]) + 1
