@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import StratifiedKFold
 from timing import last_line
 
-from psimil import GVGPMIL, RBF, VGPMIL, Linear
+from psimil import GVGPMIL, RBF, VGPMIL, GammaMixture, Linear
 from psimil.datasets import digits_bags, load_musk1, read_classic
 from psimil.experiments.plans import GRID
 from psimil.foundations.errors import DataWarning
@@ -39,7 +39,7 @@ CHOICES = {
     "three restarts, averaged": lambda D: [default().set_params(random_state=seed) for seed in range(3)],
     "G-VGPMIL": lambda D: [GVGPMIL(n_inducing=M, random_state=0)],
     "G-VGPMIL, shape chosen": lambda D: [
-        GVGPMIL(alpha=alpha, beta=beta, n_inducing=M, random_state=0) for alpha, beta in GRID
+        GVGPMIL(density=GammaMixture(alpha, beta), n_inducing=M, random_state=0) for alpha, beta in GRID
     ],
 }
 CHOSEN = ("G-VGPMIL, shape chosen",)  # the model with the best leave-one-bag-out score, in place of the average
