@@ -1,5 +1,6 @@
 """Whole fits on a Dask cluster, and from a checkpoint: the model of one process that was never interrupted."""
 
+import gc
 import os
 import signal
 import threading
@@ -184,6 +185,7 @@ def test_unreachable_schedulers_are_refused_in_time(monkeypatch, tmp_path):
 
 
 def test_a_cluster_without_workers(data):
+    gc.collect()  # what earlier tests left must not be collected by the thread that starts: its lock is taken then
     with distributed.LocalCluster(processes=False, **{**LOCAL, "n_workers": 0}) as empty:
         with distributed.Client(empty, set_as_default=False) as client:
             with pytest.raises(ClusterFailure, match="has no workers"):

@@ -15,7 +15,7 @@ from psimil.viewer.volumes import volumes_of
 from viewed import HASHER, ct_results, feature_results, image_results, serving
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
-KINDS = ("ct", "images", "features")
+KINDS = ("ct", pytest.param("images", marks=pytest.mark.slow), pytest.param("features", marks=pytest.mark.slow))
 NAMELESS = """() => [...document.querySelectorAll('a, button, input, select, textarea, [role=img], [tabindex="0"]')]
   .filter(node => node.offsetParent !== null || node.closest('svg'))
   .filter(node => !(node.getAttribute('aria-label') || node.labels?.[0]?.innerText.trim() || node.innerText?.trim()))

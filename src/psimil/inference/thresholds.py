@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.isotonic import IsotonicRegression
+from sklearn.isotonic import isotonic_regression
 
 from psimil.foundations.logistic import sigmoid
 
@@ -91,7 +91,9 @@ def fit_recalibration(log_odds: Array, negative: Array) -> InstanceRecalibration
         return None
     order = np.argsort(log_odds, kind="stable")
     scores = log_odds[order]
-    share = IsotonicRegression(increasing=False).fit_transform(scores, negative[order].astype(float))
+    _, place, count = np.unique(scores, return_inverse=True, return_counts=True)
+    mean = np.bincount(place, weights=negative[order]) / count
+    share = isotonic_regression(mean, sample_weight=count.astype(float), increasing=False)[place]
     plateau = share[: max(len(share) // 2, 1)].mean()
     prob = np.maximum.accumulate(np.clip(1.0 - share / plateau, 0.0, 1.0))
     steps = np.flatnonzero(np.diff(prob) != 0)
