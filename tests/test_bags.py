@@ -6,6 +6,7 @@ import pytest
 
 from psimil import Bags
 from psimil.foundations.errors import InputError
+from psimil.model.scaling import Scaling
 
 SIZES = (2, 1, 3, 2)
 
@@ -182,3 +183,10 @@ def test_broken_bags_are_refused(make, message):
 
 def test_no_bags_is_a_value_not_an_error():
     assert len(Bags.from_list([])) == 0
+
+
+@pytest.mark.parametrize("given", [np.float32, np.float64])
+def test_features_as_they_are_keep_their_values_without_a_warning(given):
+    X = np.array([[1.5, -2.0]], dtype=given)
+    for dtype in ("float64", "float32"):
+        np.testing.assert_array_equal(Scaling.identity(2).apply(X, dtype), X)

@@ -63,7 +63,7 @@ class Scaling:
         if self.location.any() or (self.scale != 1.0).any():
             with np.errstate(over="ignore"):
                 X = (X - self.location) / self.scale
-        if max(X.max(initial=0.0), -X.min(initial=0.0)) > farthest:
+        if max(float(X.max(initial=0.0)), -float(X.min(initial=0.0))) > farthest:
             X = np.clip(X, -farthest, farthest)
         return np.ascontiguousarray(X, dtype=dtype)
 
