@@ -85,7 +85,7 @@ class _Loaded(NamedTuple):
     sizes: Array
     labels: Array
     known: Array | None
-    ids: list[Any]
+    ids: Array
 
 
 def open_store(path: str | Path, *, verify: bool = False) -> StoredBags:
@@ -112,8 +112,8 @@ def open_store(path: str | Path, *, verify: bool = False) -> StoredBags:
     path = Path(path)
     manifest = verify_store(path) if verify else read_manifest(path)
     parts = [_load(path, part, manifest) for part in manifest.parts]
-    ids = [identifier for part in parts for identifier in part.ids]
-    if len(set(ids)) < len(ids):
+    ids = np.concatenate([part.ids for part in parts])
+    if len(np.unique(ids)) < len(ids):
         raise InputError(f"{IDS} of the store was changed: an id is there twice. Import the data again.")
     labels = np.concatenate([part.labels for part in parts])
     known = None
@@ -123,7 +123,7 @@ def open_store(path: str | Path, *, verify: bool = False) -> StoredBags:
     return StoredBags(
         parts[0].X if len(parts) == 1 else PartedRows([part.X for part in parts]),  # type: ignore[arg-type]
         np.concatenate([[0], np.cumsum(np.concatenate([part.sizes for part in parts]))]),
-        np.array(ids, dtype=str if manifest.ids == TEXT else np.int64),
+        ids,
         y=labels.astype(np.int64) if (labels != UNKNOWN).any() else None,
         y_instances=known,
         feature_names=manifest.feature_names or tuple(map(str, range(manifest.features))),
@@ -208,7 +208,7 @@ def _load(root: Path, part: Part, manifest: Manifest) -> _Loaded:
     return _Loaded(X, np.diff(offsets), found[LABELS], found.get(INSTANCE_LABELS), _ids(folder, part, manifest))
 
 
-def _ids(folder: Path, part: Part, manifest: Manifest) -> list[Any]:
+def _ids(folder: Path, part: Part, manifest: Manifest) -> Array:
     try:
         ids = json.loads((folder / IDS).read_bytes())
     except (ValueError, RecursionError) as error:
@@ -218,7 +218,7 @@ def _ids(folder: Path, part: Part, manifest: Manifest) -> list[Any]:
         raise _changed(part, IDS, f"it does not hold {part.bags} ids ({manifest.ids})")
     if kind is int and not all(-(1 << 63) <= identifier < 1 << 63 for identifier in ids):
         raise _changed(part, IDS, "an id is out of range")
-    return ids
+    return np.array(ids, dtype=str if kind is str else np.int64)
 
 
 def _changed(part: Part, name: str, how: str) -> InputError:
