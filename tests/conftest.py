@@ -1,4 +1,7 @@
-"""Files that tests of several modules write."""
+"""What tests of several modules need: files to write, one thread for torch, a browser."""
+
+import contextlib
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -22,3 +25,45 @@ def savez(tmp_path):
         return path
 
     return savez
+
+
+@pytest.fixture(scope="module")
+def one_torch_thread():
+    """Two threads that wait for each other on a busy machine make small networks ten times slower."""
+    if find_spec("torch") is None:
+        yield
+        return
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    from chromium import chromium
+
+    with chromium() as opened:
+        yield opened
+
+
+@pytest.fixture
+def visit(browser, samples, tmp_path):
+    """Open one of the module's samples, pairs of results and volumes; no feedback was left before."""
+    from chromium import Visit
+    from psimil.viewer.feedback_store import FeedbackStore
+    from psimil.viewer.viewed import Viewed
+    from viewed import serving
+
+    with contextlib.ExitStack() as opened:
+
+        def visit(kind, **options):
+            viewed = Viewed(samples[kind][0], FeedbackStore(tmp_path), samples[kind][1])
+            visited = Visit(browser, opened.enter_context(serving(viewed)), **options)
+            opened.callback(visited.close)
+            visited.viewed = viewed
+            return visited
+
+        yield visit

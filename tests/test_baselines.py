@@ -15,6 +15,8 @@ from psimil.baselines import AttentionMIL, BagForest, BagSVM
 from psimil.datasets import make_bags
 from psimil.foundations.errors import DataWarning, InputError, NotFitted
 
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
+
 KINDS = [
     BagSVM(random_state=0),
     BagForest(n_estimators=25, random_state=0),
@@ -31,20 +33,6 @@ GRIDS = {  # the first value is by far the better one
 each = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: type(kind).__name__)
 BAGS, Y, _ = make_bags(n_bags=80, separation=5.0, seed=1)
 TEST, Y_TEST, _ = make_bags(n_bags=100, separation=5.0, seed=2)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    """Two threads that wait for each other on a busy machine make these small networks ten times slower."""
-    if find_spec("torch") is None:
-        yield
-        return
-    import torch
-
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def shuffled(bags, rng):

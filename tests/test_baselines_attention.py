@@ -2,7 +2,6 @@
 
 import sys
 from dataclasses import asdict
-from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -14,21 +13,9 @@ from psimil.baselines.network_training import Schedule, hold_out, log_loss, trai
 from psimil.datasets import make_bags
 from psimil.foundations.errors import DataWarning, InputError
 
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
+
 BAGS, Y, WITNESS = make_bags(n_bags=80, separation=5.0, seed=1)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    """Two threads that wait for each other on a busy machine make these small networks ten times slower."""
-    if find_spec("torch") is None:
-        yield
-        return
-    import torch
-
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def small(**parameters):

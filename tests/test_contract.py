@@ -11,6 +11,8 @@ from psimil import GVGPMIL, RBF, VGPMIL, GammaMixture, HyperbolicSecant, PsiVGPM
 from psimil.baselines import AttentionMIL, BagForest, BagSVM
 from psimil.testing import check_mil_estimator, mil_checks
 
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
+
 POINTS = np.array(
     [[0, 0, 0], [0, 0, 4], [1, -1, 0], [-1, 1, 4], [1, 1, 2], [-1, -1, 2], [0.5, -0.5, 5], [-0.5, 0.5, -1]], dtype=float
 )
@@ -74,20 +76,6 @@ def cases(estimators, *marks, **flags):
         for kind, estimator in estimators.items()
         for name, check in mil_checks(estimator, **flags)
     ]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    """Threads that wait for each other make small networks slow on a busy machine."""
-    if find_spec("torch") is None:
-        yield
-        return
-    import torch
-
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.mark.parametrize("check", cases({name: OURS[name] for name in OFTEN}))

@@ -6,38 +6,18 @@ import numpy as np
 import pytest
 
 from commands import call, fails, trained
-from psimil import VGPMIL
-from psimil.bagtable import BagTable
 from psimil.ct import tensor_file
-from psimil.ct.slices import Slices
-from psimil.ct.thumbnails import thumbnails
-from psimil.ct.windows import BLOOD, BRAIN, SOFT
-from psimil.datasets import make_bags
 from psimil.foundations.errors import DataWarning, InputError, MissingFile
-from psimil.model.bags import Bags
-from psimil.model.kernels import Linear
 from psimil.result_file import FIELDS, KIND, NAME, read_result
 from psimil.result_set import ResultSet
 from psimil.rundir import opened
 from psimil.tables import read_bags
-from psimil.tabular_results import pictures, tabular_results
-from psimil.telling import LIMIT, telling_features
-
-NAMES = ("a", "b", "c", "d", "e", "f")
+from small_results import results_of, small_model
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def fitted():
-    bags, y, known = make_bags(n_bags=20, n_features=6, separation=3.0, seed=2)
-    return VGPMIL(n_inducing=8, random_state=0).fit(bags, y), bags, y, known
-
-
-def results_of(fitted, ids=None, **how):
-    estimator, bags, y, known = fitted
-    bags = (
-        bags if ids is None else Bags(bags.X, bags.offsets, np.asarray(ids), rows=np.arange(len(bags.X))[::-1].copy())
-    )
-    return tabular_results(BagTable(bags, y, known, NAMES), estimator.predict_dist(bags, **how), estimator)
+    return small_model()
 
 
 def same(a, b):
@@ -271,73 +251,6 @@ def test_every_field_of_the_schema_is_written_by_some_result(fitted, tmp_path):
         results.write(tmp_path / NAME)
         seen |= set(read_result(tmp_path / NAME)[0])
     assert seen == set(FIELDS)
-
-
-def test_effects_are_changes_of_the_latent_mean(fitted):
-    estimator, bags, _, _ = fitted
-    found = telling_features(estimator.model_, bags.X)
-    assert found.features.shape == (len(bags.X), 5)
-    assert (np.diff(np.abs(found.effects), axis=1) <= 0).all()
-    base = estimator.predict_dist(bags).latent_mean
-    np.testing.assert_array_equal(found.values, np.take_along_axis(bags.X, found.features, axis=1))
-    for n in (0, 7, len(bags.X) - 1):
-        for place, feature in enumerate(found.features[n]):
-            X = bags.X.copy()
-            X[n, feature] = bags.X[:, feature].mean()
-            without = estimator.predict_dist(Bags(X, bags.offsets)).latent_mean
-            assert found.effects[n, place] == pytest.approx(base[n] - without[n], abs=1e-9)
-
-
-def test_effects_add_up_where_the_latent_function_is_linear(fitted):
-    _, bags, y, _ = fitted
-    estimator = VGPMIL(n_inducing=8, kernel=Linear(1.0), random_state=0).fit(bags, y)
-    found = telling_features(estimator.model_, bags.X, most=6)
-    mean = estimator.predict_dist([bags.X.mean(axis=0, keepdims=True)]).latent_mean[0]
-    np.testing.assert_allclose(found.effects.sum(axis=1), estimator.predict_dist(bags).latent_mean - mean, atol=1e-9)
-
-
-def test_blocks_do_not_change_effects(fitted, monkeypatch):
-    estimator, bags, _, _ = fitted
-    whole = telling_features(estimator.model_, bags.X)
-    monkeypatch.setattr("psimil.telling.BLOCK", 50)
-    pieces = telling_features(estimator.model_, bags.X)
-    np.testing.assert_array_equal(pieces.features, whole.features)
-    np.testing.assert_allclose(pieces.effects, whole.effects, atol=1e-9)
-
-
-def test_telling_features_are_skipped_where_there_are_too_many(fitted, monkeypatch):
-    estimator, bags, _, _ = fitted
-    assert telling_features(estimator.model_, np.empty((LIMIT // 6 + 1, 6))) is None
-    monkeypatch.setattr("psimil.telling.WORK", 10.0)
-    assert telling_features(estimator.model_, bags.X) is None
-    assert results_of(fitted).features is None
-
-
-def test_pictures_span_black_to_white():
-    X = np.array([[0.0, -1.0, 3.0, 1.0, 0.0, 0.0]])
-    assert pictures(X, (2, 3)).tolist() == [[[64, 0, 255], [128, 64, 64]]]
-    assert pictures(np.full((1, 4), 7.0), (2, 2)).max() == 0
-    with pytest.raises(InputError, match="need 8 features, got 6"):
-        pictures(X, (2, 4))
-
-
-def test_thumbnails_are_means_of_the_blood_window():
-    rng = np.random.default_rng(0)
-    images = rng.integers(0, 256, (3, 3, 8, 8)).astype(np.uint8)
-    windows = (BRAIN, BLOOD, SOFT)
-    part = Slices("a", images, windows, np.arange(3.0))
-    small = thumbnails([part, part], side=4)
-    means = images[:, 1].astype(float).reshape(3, 4, 2, 4, 2).mean(axis=(2, 4))
-    assert small.shape == (6, 4, 4) and np.abs(small[3:] - means).max() <= 0.5001
-    assert np.array_equal(thumbnails([part]), images[:, 1])
-    other = Slices("a", images[:, [0, 2]], (BRAIN, SOFT), np.arange(3.0))
-    assert np.array_equal(thumbnails([other]), images[:, 0])
-
-
-def test_thumbnails_of_large_cohorts_are_smaller(monkeypatch):
-    monkeypatch.setattr("psimil.ct.thumbnails.BUDGET", 3 * 16)
-    part = Slices("a", np.zeros((3, 1, 8, 8), np.uint8), (BRAIN,), np.arange(3.0))
-    assert thumbnails([part]).shape == (3, 4, 4)
 
 
 def test_predict_writes_results_with_the_labels_of_the_table(tmp_path):

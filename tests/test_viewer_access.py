@@ -1,18 +1,15 @@
 """The viewer's pages for every reader: names, contrast, keyboard, small screens, nothing that jumps."""
 
-import contextlib
 import re
 from pathlib import Path
 
 import pytest
 
 import psimil.viewer
-from chromium import Visit, chromium, why_not
+from chromium import why_not
 from psimil.ct.cohort import ReadingRules
-from psimil.viewer.feedback_store import FeedbackStore
-from psimil.viewer.viewed import Viewed
 from psimil.viewer.volumes import volumes_of
-from viewed import HASHER, ct_results, feature_results, image_results, serving
+from viewed import HASHER, ct_results, feature_results, image_results
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 KINDS = ("ct", pytest.param("images", marks=pytest.mark.slow), pytest.param("features", marks=pytest.mark.slow))
@@ -24,12 +21,6 @@ FAINT = (Path(__file__).parent / "contrast.js").read_text()
 
 
 @pytest.fixture(scope="module")
-def browser():
-    with chromium() as opened:
-        yield opened
-
-
-@pytest.fixture(scope="module")
 def samples(tmp_path_factory):
     folder = tmp_path_factory.mktemp("samples")
     scans, studies = ct_results(folder / "scans", scans=2, size=64)
@@ -37,19 +28,6 @@ def samples(tmp_path_factory):
     volumes = volumes_of(studies, scans.series, ReadingRules(), HASHER)
     object.__setattr__(scans, "notes", notes)
     return {"ct": (scans, volumes), "images": (image_results(), None), "features": (feature_results(), None)}
-
-
-@pytest.fixture
-def visit(browser, samples, tmp_path):
-    with contextlib.ExitStack() as opened:
-
-        def visit(kind, **options):
-            viewed = Viewed(samples[kind][0], FeedbackStore(tmp_path), samples[kind][1])
-            visited = Visit(browser, opened.enter_context(serving(viewed)), **options)
-            opened.callback(visited.close)
-            return visited
-
-        yield visit
 
 
 def both_pages(visited):

@@ -1,18 +1,15 @@
 """The viewer's JSON and pictures are those of the prediction, to the last digit."""
 
-import io
 import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from psimil.figures import reliability_table
 from psimil.metrics import bag_metrics
 from psimil.viewer.feedback_store import FeedbackStore
 from psimil.viewer.pages import TYPES, static_files
-from psimil.viewer.settings import Settings
 from psimil.viewer.viewed import Viewed
 from viewed import Browser, feature_results, viewed_of
 
@@ -177,68 +174,6 @@ def test_telling_features_are_named(features):
     assert [t["name"] for t in first] == [results.feature_names[n] for n in results.features[row]]
     assert [t["value"] for t in first] == results.values[row].tolist()
     assert [t["effect"] for t in first] == results.effects[row].tolist()
-
-
-def test_slices_are_hounsfield_units(scans):
-    viewed = scans.viewed
-    for number, key in enumerate(viewed.keys):
-        picture = scans.get(f"/api/bags/{key}").json()["image"]
-        assert picture["kind"] == "hu" and (picture["rows"], picture["columns"]) == (32, 32)
-        for index in (0, 5):
-            plain = scans.get(f"/api/bags/{key}/slices/{index}", headers={"Accept-Encoding": "gzip"})
-            assert "content-encoding" not in plain.headers  # packing takes longer than a local connection
-            assert plain.headers["content-type"] == "application/octet-stream"
-            assert plain.headers["cache-control"] == "private, no-store"
-            hu = np.frombuffer(plain.content, "<i2").reshape(32, 32)
-            np.testing.assert_array_equal(hu, viewed.slice(number, index))
-            assert hu.min() < -900 and hu.max() > 20
-    assert scans.get(f"/api/bags/{viewed.keys[0]}/slices/9999").status_code == 404
-
-
-def test_slices_are_packed_for_other_computers_that_accept_it(scans):
-    far = Browser(scans.viewed, settings=Settings(8123, host="192.0.2.7"))
-    path = f"/api/bags/{scans.viewed.keys[0]}/slices/0"
-    packed = far.get(path, headers={"Accept-Encoding": "gzip"})
-    plain = far.get(path, headers={"Accept-Encoding": "identity"})
-    assert packed.headers["content-encoding"] == "gzip" and "content-encoding" not in plain.headers
-    assert packed.content == plain.content == scans.get(path).content
-
-
-def test_slices_are_in_the_order_of_the_instances(scans):
-    """The windowed slice is the thumbnail of the same instance."""
-    results = scans.viewed.results
-    rows = results.instances_of(0)
-    for index in (0, 7, rows.stop - rows.start - 1):
-        content = scans.get(f"/api/bags/{scans.viewed.keys[0]}/slices/{index}").content
-        hu = np.frombuffer(content, "<i2").reshape(32, 32)
-        shown = np.rint(255 * np.clip((hu + 20.0) / 200.0, 0, 1))  # the blood window, -20 to 180
-        np.testing.assert_allclose(results.images[rows.start + index], shown, atol=1)
-
-
-def test_sprites_hold_the_thumbnails(client):
-    images, key = client.viewed.results.images, client.viewed.keys[1]
-    answer = client.get(f"/api/bags/{key}/sprite")
-    picture = client.get(f"/api/bags/{key}").json()["image"]
-    if images is None:
-        assert answer.status_code == 404 and picture["kind"] == "none"
-        return
-    assert answer.headers["content-type"] == "image/png"
-    sprite = np.asarray(Image.open(io.BytesIO(answer.content)))
-    height, width, across = picture["thumb_rows"], picture["thumb_columns"], picture["sprite_columns"]
-    assert (height, width, across) == (*images.shape[1:], 16)
-    for index, row in enumerate(range(*client.viewed.results.instances_of(1).indices(len(images)))):
-        top, left = height * (index // across), width * (index % across)
-        np.testing.assert_array_equal(sprite[top : top + height, left : left + width], images[row])
-
-
-def test_bags_without_dicom_have_thumbnails_only(scans):
-    viewed = Viewed(scans.viewed.results, scans.viewed.feedback)
-    client = Browser(viewed)
-    key = viewed.keys[0]
-    assert client.get(f"/api/bags/{key}").json()["image"]["kind"] == "thumbnail"
-    assert client.get(f"/api/bags/{key}/slices/0").status_code == 404
-    assert client.get(f"/api/bags/{key}/sprite").status_code == 200
-    assert client.get("/api/set").json()["has_volumes"] is False
 
 
 def test_names_are_numbers_unless_asked_for(tmp_path):

@@ -1,27 +1,18 @@
 """The viewer's pages in a real browser: what a reader does, and what then is on the screen."""
 
-import contextlib
 import re
 
 import numpy as np
 import pytest
 
-from chromium import Visit, chromium, why_not
+from chromium import why_not
 from psimil.ct.cohort import ReadingRules
 from psimil.ct.windows import BLOOD, BONE, BRAIN, SOFT
-from psimil.viewer.feedback_store import FeedbackStore
-from psimil.viewer.viewed import Viewed
 from psimil.viewer.volumes import volumes_of
-from viewed import CARD, HASHER, ct_results, feature_results, image_results, serving
+from viewed import CARD, HASHER, ct_results, feature_results, image_results
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 SIZE = 64
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with chromium() as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")
@@ -32,21 +23,6 @@ def samples(tmp_path_factory):
         "ct": (scans, volumes), "thumbnails": (scans, None), "images": (image_results(), None),
         "features": (feature_results(), None),
     }  # fmt: skip
-
-
-@pytest.fixture
-def visit(browser, samples, tmp_path):
-    """Open one of the samples; no feedback was left before."""
-    with contextlib.ExitStack() as opened:
-
-        def visit(kind, **options):
-            viewed = Viewed(samples[kind][0], FeedbackStore(tmp_path), samples[kind][1])
-            visited = Visit(browser, opened.enter_context(serving(viewed)), **options)
-            opened.callback(visited.close)
-            visited.viewed = viewed
-            return visited
-
-        yield visit
 
 
 def numbers(page, column):

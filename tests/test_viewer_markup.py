@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from chromium import Visit, chromium, why_not
+from chromium import Visit, why_not
 from psimil.viewer.feedback_store import FeedbackStore
 from psimil.viewer.viewed import Viewed
 from viewed import feature_results, serving
@@ -45,12 +45,6 @@ PAYLOADS = (
     '<img src=\'data:image/svg+xml,<svg xmlns="http://www.w3.org/2000/svg" onload="alert(30)"/>\'>',
 )
 FOREIGN = "main :is(script, style, iframe, object, embed, video, template, base, meta, link, math, img, form[action])"
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with chromium() as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")
