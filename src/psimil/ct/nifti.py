@@ -81,7 +81,7 @@ def read_nifti(path: str | Path, *, hasher: Callable[[str], str] | None = None, 
 
 
 def _check(shape: tuple[int, ...], size: int, limits: Limits) -> None:
-    if len(shape) not in (3, 4) or 0 in shape or (len(shape) == 4 and shape[3] != 1):
+    if len(shape) not in (3, 4) or min(shape) < 1 or (len(shape) == 4 and shape[3] != 1):
         raise InputError(f"the NIfTI file has shape {shape}, expected one volume.")
     voxels = int(np.prod([int(n) for n in shape], dtype=object))
     if max(shape) > limits.side or 4 * voxels > limits.scan_bytes or size > limits.scan_bytes:

@@ -45,7 +45,7 @@ class Archive:
         arrays = _without_matrix(path)
         self._matrix = ArchivedRows(path)
         shape, dtype = self._matrix.shape, self._matrix.dtype
-        if len(shape) != 2 or 0 in shape:
+        if len(shape) != 2 or min(shape) < 1:
             raise InputError(
                 f"{path.name}: X has shape {shape}, expected (instances, features) with at least 1 of each."
             )

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psimil.foundations.errors import InputError
-from psimil.frames import EMPTY, reason
+from psimil.frames import EMPTY, csv_header, reason
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,10 +50,7 @@ def csv_chunks(path: Path, text: str) -> Iterator[pd.DataFrame]:
     import pandas as pd
 
     with _explained(path, "CSV"):
-        header = pd.read_csv(path, header=None, nrows=1, dtype=str, keep_default_na=False).iloc[0]
-        repeated = header[header.duplicated()].tolist()
-        if repeated:
-            raise InputError(f'{path.name} has more than one column "{repeated[0]}".')
+        header = csv_header(path)
         empty = {column: EMPTY for column in header if column != text}
         options: dict[str, Any] = {"dtype": {text: str}, "na_values": empty, "keep_default_na": False}
         options |= {"low_memory": False, "index_col": False, "chunksize": chunk_rows(len(header))}
