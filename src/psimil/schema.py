@@ -37,6 +37,7 @@ FACTS = {
     "kernel", "jitter", "bias", "residual", "aggregate", "calibration", "threshold", "instance_threshold",
     "dtype", "expectation", "seed",
 }  # fmt: skip
+LARGEST_CALIBRATION = 1e6  # a fit stays within exp(6) and 50
 
 
 def model_tensors(model: TrainedModel) -> tuple[dict[str, Array], dict[str, Any]]:
@@ -123,8 +124,11 @@ def model_from(tensors: dict[str, Array], facts: dict[str, Any]) -> TrainedModel
             if facts[name] not in allowed:
                 raise InputError(f"{name} is {facts[name]!r}.")
         calibration = Calibration(**facts["calibration"])
-        if not all(map(_is_number, asdict(calibration).values())) or min(calibration.scale, calibration.spread) <= 0:
+        numbers = list(asdict(calibration).values())
+        if not all(map(_is_number, numbers)) or min(calibration.scale, calibration.spread) <= 0:
             raise InputError("the calibration is not increasing.")
+        if max(map(abs, numbers)) > LARGEST_CALIBRATION:
+            raise InputError(f"the calibration has numbers above {LARGEST_CALIBRATION:g}.")
         kernel = kernel_from(facts["kernel"])
         gp = SparseGP(
             kernel.resolve(tensors["inducing_points"].shape[1]),

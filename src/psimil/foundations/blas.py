@@ -1,4 +1,4 @@
-"""Three BLAS routines on row-major chunks, called without holding the interpreter lock.
+"""Four BLAS routines on row-major chunks, called without holding the interpreter lock.
 
 SciPy's wrappers keep the lock, so threads that work on different chunks would take turns. The same
 compiled routines are reachable through the function table of ``scipy.linalg.cython_blas``; ctypes
@@ -29,6 +29,7 @@ def _routine(name: str, arguments: int) -> Any:
 _TRMM = {p: _routine(f"{p}trmm", 11) for p in "sd"}
 _TRSM = {p: _routine(f"{p}trsm", 11) for p in "sd"}
 _SYRK = {p: _routine(f"{p}syrk", 10) for p in "sd"}
+_GEMM = {p: _routine(f"{p}gemm", 13) for p in "sd"}
 
 
 def _int(value: int) -> Any:
@@ -113,3 +114,27 @@ def add_gram(G: Array, W: Array) -> Array:
         b"L", b"N", _int(M), _int(n), one, W.ctypes.data, _int(_leading(W)), one, G.ctypes.data, _int(_leading(G))
     )
     return G
+
+
+def add_product(K: Array, X: Array, Z: Array, factor: float = 1.0) -> Array:
+    """K <- K + factor X Z' in place.
+
+    Parameters
+    ----------
+    K : (n, M) row-major array, overwritten.
+    X, Z : (n, D) and (M, D) row-major arrays.
+
+    Examples
+    --------
+    >>> add_product(np.ones((1, 2)), np.array([[2.0]]), np.array([[3.0], [4.0]]))
+    array([[7., 9.]])
+    """
+    if K.size == 0:
+        return K
+    prefix, real = _PREFIX[K.dtype]
+    (n, D), M = X.shape, len(Z)
+    _GEMM[prefix](  # seen column-major: K' <- K' + factor Z X', Z stored as its transpose
+        b"T", b"N", _int(M), _int(n), _int(D), ctypes.byref(real(factor)), Z.ctypes.data, _int(_leading(Z)),
+        X.ctypes.data, _int(_leading(X)), ctypes.byref(real(1.0)), K.ctypes.data, _int(_leading(K)),
+    )  # fmt: skip
+    return K

@@ -15,11 +15,14 @@ from scipy.optimize import minimize
 
 from psimil.foundations.logistic import log1mexp
 from psimil.foundations.quadrature import gauss_hermite
+from psimil.foundations.threads import ordered_map
 from psimil.inference.aggregates import AGGREGATES
 
 Array = NDArray[Any]
 
 PRIOR = np.array([2.0, 5.0, 0.25])  # sd of log scale, shift, log spread; stops runaways on separated bags
+
+PIECE = 4096  # instances at a time: their quadrature stays in a core's cache
 
 
 @dataclass(frozen=True)
@@ -88,22 +91,40 @@ def bag_log_likelihoods(bags: LatentBags, parameters: Array) -> tuple[Array, Arr
     ----------
     parameters : (3,) log scale, shift, log spread.
     """
-    x, w = gauss_hermite(20)
-    centre = np.exp(parameters[0]) * bags.mean
-    noise = (np.exp(parameters[2]) * np.sqrt(bags.variance))[:, None] * x
-    f = (centre + parameters[1])[:, None] + noise
-    e = np.exp(-np.abs(f))
-    s = np.where(f >= 0, 1.0, e) / (1.0 + e)
-    slope = e / np.square(1.0 + e)  # s (1 - s)
-    q = np.maximum(np.where(f >= 0, e, 1.0) / (1.0 + e) @ w, 1e-290)
-    by_shift = slope @ w  # dE s
-    changes = (centre * by_shift, by_shift, (slope * noise) @ w)
-    log_survival, slopes = AGGREGATES[bags.aggregate].log_negative(s @ w, q, changes, bags.offsets)
+    s, q, changes = _sigmoid_moments(bags, parameters)
+    log_survival, slopes = AGGREGATES[bags.aggregate].log_negative(s, q, changes, bags.offsets)
     log_survival = np.minimum(log_survival, -1e-300)
     log_p = np.maximum(log1mexp(log_survival), -600.0)
     value = np.where(bags.T == 1, log_p, log_survival)
     factor = np.where(bags.T == 1, -np.exp(np.minimum(log_survival - log_p, 600.0)), 1.0)
     return value, slopes * factor
+
+
+def _sigmoid_moments(bags: LatentBags, parameters: Array) -> tuple[Array, Array, tuple[Array, Array, Array]]:
+    """E s(f) and E (1 - s(f)) of each instance (N,), and the derivatives of E s by the three parameters, each (N,)."""
+    x, w = gauss_hermite(20)
+    centre = np.exp(parameters[0]) * bags.mean
+    sd = np.exp(parameters[2]) * np.sqrt(bags.variance)
+    found = np.empty((4, len(centre)))  # E s, E (1 - s), dE s by shift, dE s by log spread
+
+    def fill(start: int) -> None:
+        rows = slice(start, start + PIECE)
+        noise = sd[rows, None] * x
+        f = (centre[rows] + parameters[1])[:, None] + noise
+        e = np.exp(-np.abs(f))
+        larger = 1.0 / (1.0 + e)
+        smaller = e * larger
+        slope = smaller * larger  # s (1 - s)
+        positive = f >= 0
+        for row, values in enumerate(
+            (np.where(positive, larger, smaller), np.where(positive, smaller, larger), slope, slope * noise)
+        ):
+            np.matmul(values, w, out=found[row, rows])
+
+    for _ in ordered_map(fill, range(0, len(centre), PIECE)):
+        pass
+    s, q, by_shift, by_spread = found
+    return s, np.maximum(q, 1e-290), (centre * by_shift, by_shift, by_spread)
 
 
 def fit_calibration(bags: LatentBags) -> Calibration:

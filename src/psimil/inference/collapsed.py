@@ -126,14 +126,20 @@ class CollapsedBound:
             return sum((self._forward_on_device(gp, c) for c in self.problem.blocks), total)
         for part in ordered_map(lambda c: self._forward(gp, c), self.problem.chunks):
             total = total + part
-        return total
+        if not self._without_V(gp):
+            return total
+        A = gp.whitening
+        return Forward(A.T @ symmetric(total.gram) @ A, A.T @ total.V_kappa, total.value)
 
     def backward(self, gp: SparseGP, adjoint: Adjoint) -> Backward:
         """The sums over instances that the gradient follows from."""
         total = Backward.zero(gp)
         if self.problem.device is not None:
             return sum((self._backward_on_device(gp, c, adjoint.weights) for c in self.problem.blocks), total)
-        for part in ordered_map(lambda c: self._backward(gp, c, *adjoint), self.problem.chunks):
+        weights, L_inverse = adjoint
+        if self._without_V(gp):  # Theta V W = Theta [K, b] (A W)
+            weights = np.vstack([gp.whitening @ weights[:-1], weights[-1]])
+        for part in ordered_map(lambda c: self._backward(gp, c, weights, L_inverse), self.problem.chunks):
             total = total + part
         return total
 
@@ -180,22 +186,32 @@ class CollapsedBound:
         return Backward(gradient + self._by_diagonal(gp, chunk), moved)
 
     def _project(self, gp: SparseGP, chunk: Chunk, *, fresh: bool) -> tuple[Array, Array]:
-        """K_xz and V of a chunk; kept from the forward to the backward sweep, in the same memory at every call."""
-        rows, X = slice(chunk.start, chunk.stop), self.problem.X[chunk.start : chunk.stop]
-        if not self.problem.cache:
-            K = gp.kernel.gram(X, gp.Z.astype(X.dtype, copy=False))
-            return K, gp.features(X, K)
-        if not self.kept:
-            self._reserve(gp)
-        K, V = self.kept["K"][rows], self.kept["V"][rows]
-        if fresh:
-            gp.kernel.gram(X, gp.Z.astype(X.dtype, copy=False), out=K)
-            gp.features(X, K, out=V)
-        return K, V
+        """K_xz and V of a chunk; kept from the forward to the backward sweep, in the same memory at every call.
 
-    def _reserve(self, gp: SparseGP) -> None:
-        N, dtype = len(self.problem.X), self.problem.X.dtype
-        self.kept = {"K": np.empty((N, len(gp.Z)), dtype=dtype), "V": np.empty((N, gp.size), dtype=dtype)}
+        Both are [K_xz, b] where V is not needed.
+        """
+        rows, X = slice(chunk.start, chunk.stop), self.problem.X[chunk.start : chunk.stop]
+        whiten = not self._without_V(gp)
+        if not self.problem.cache:
+            K = gp.features(X, whiten=False)
+            return K[:, : len(gp.Z)], gp.features(X, K[:, : len(gp.Z)]) if whiten else K
+        K = self._kept("K", gp)[rows]
+        V = self._kept("V", gp)[rows] if whiten else K
+        if fresh:
+            gp.features(X, out=K, whiten=False)
+            if whiten:
+                gp.features(X, K[:, : len(gp.Z)], out=V)
+        return K[:, : len(gp.Z)], V
+
+    def _kept(self, name: str, gp: SparseGP) -> Array:
+        if name not in self.kept:
+            self.kept[name] = np.empty((len(self.problem.X), gp.size), dtype=self.problem.X.dtype)
+        return self.kept[name]
+
+    def _without_V(self, gp: SparseGP) -> bool:
+        """Whether sums over [K_xz, b] are whitened at the end, which saves a triangular product per instance."""
+        double = self.problem.X.dtype == np.float64
+        return double and self.problem.device is None and gp.sums_can_be_whitened and not self._is_separable(gp)
 
     def _is_separable(self, gp: SparseGP) -> bool:
         """Whether F has terms of single instances, which need |v_n|^2."""

@@ -14,7 +14,7 @@ from psimil.model.label_posteriors import Labels
 
 Array = NDArray[Any]
 
-CHUNK_BYTES = 1_600_000  # of V in a chunk: what a core works on within its cache; chosen by benchmarks/bench_pass.py
+CHUNK_BYTES = 3_200_000  # of V in a chunk: what a core works on within its cache; chosen by benchmarks/bench_pass.py
 
 
 def chunk_rows(columns: int, dtype: Any = np.float64) -> int:
@@ -23,7 +23,7 @@ def chunk_rows(columns: int, dtype: Any = np.float64) -> int:
     Examples
     --------
     >>> chunk_rows(200)
-    1000
+    2000
     """
     return max(CHUNK_BYTES // (columns * int(np.dtype(dtype).itemsize)), 64)
 
@@ -58,7 +58,7 @@ class Problem:
     weights: Array
     density: Density
     rule: str = "exact"
-    chunk_rows: int = 1000
+    chunk_rows: int = 2000
     cache: bool = True
     device: str | None = None
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from psimil.foundations.errors import NumericalFailure
 from psimil.foundations.threads import single_threaded_blas
 from psimil.inference.calibration import IDENTITY, Calibration
 from psimil.inference.joint import joint_std
@@ -23,6 +24,7 @@ from psimil.model.scaling import Scaling
 Array = NDArray[Any]
 
 ROWS = 1 << 18  # instances that are brought to model coordinates at a time
+LARGEST_LATENT = 1e149  # of a mean or a standard deviation; moments square them
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,8 @@ class TrainedModel:
         joint: bool = False,
     ) -> Prediction:
         """The prediction that follows from latent moments (N,), (N,) of the bags' instances."""
+        if not ((np.abs(latent[0]) < LARGEST_LATENT) & (np.sqrt(latent[1]) < LARGEST_LATENT)).all():
+            raise NumericalFailure("latent values overflow: the model or the features are out of any range.")
         rng = np.random.default_rng(self.seed)
         sample = (method or self.expectation) == "sample"
         instances = sampled_moments(*latent, rng, n_samples) if sample else instance_moments(*latent)

@@ -30,8 +30,8 @@ class Sum(Kernel):
 
     def gram(self, X: Array, Z: Array, out: Array | None = None) -> Array:
         """K_xz, (n, M)."""
-        K = self.left.gram(X, Z, out)
-        K += self.right.gram(X, Z)
+        K = self.right.gram(X, Z, out)
+        self.left.add_gram(K, X, Z)
         return K
 
     def diagonal(self, X: Array) -> Array:
@@ -40,11 +40,11 @@ class Sum(Kernel):
 
     def gram_adjoint(self, X: Array, Z: Array, A: Array, K: Array | None = None) -> Array:
         """Derivatives of the left kernel, then of the right, whose gram is what the left one leaves of K."""
-        if K is None:
-            return np.concatenate([self.left.gram_adjoint(X, Z, A.copy()), self.right.gram_adjoint(X, Z, A)])
-        left = self.left.gram(X, Z)
-        by_left = self.left.gram_adjoint(X, Z, A.copy(), left)
-        return np.concatenate([by_left, self.right.gram_adjoint(X, Z, A, np.subtract(K, left, out=left))])
+        for_left = A if self.left.keeps_adjoint else A.copy()
+        by_left = self.left.gram_adjoint(X, Z, for_left)
+        if K is not None:
+            self.left.add_gram(K, X, Z, -1.0)
+        return np.concatenate([by_left, self.right.gram_adjoint(X, Z, A, K)])
 
     def diagonal_adjoint(self, X: Array, w: Array) -> Array:
         """Derivatives of the left kernel, then of the right."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +19,15 @@ Array = NDArray[Any]
 class Kernel(ABC):
     """A positive definite function of two points with positive parameters, learned as their logarithms."""
 
+    keeps_adjoint: ClassVar[bool] = False  # whether gram_adjoint leaves A as it is
+
     @abstractmethod
     def gram(self, X: Array, Z: Array, out: Array | None = None) -> Array:
         """K_xz, (n, M) for X (n, D) and Z (M, D); written to ``out`` if given."""
+
+    def add_gram(self, K: Array, X: Array, Z: Array, sign: float = 1.0) -> None:
+        """Add K_xz to K (n, M) in place, or subtract it."""
+        K += sign * self.gram(X, Z)
 
     @abstractmethod
     def diagonal(self, X: Array) -> Array:
@@ -29,7 +35,7 @@ class Kernel(ABC):
 
     @abstractmethod
     def gram_adjoint(self, X: Array, Z: Array, A: Array, K: Array | None = None) -> Array:
-        """(P,) sum_nm A_nm dK_nm / d log parameter, for an adjoint A (n, M), overwritten; K is the gram if at hand."""
+        """(P,) sum_nm A_nm dK_nm / d log parameter, for A (n, M) and, if at hand, the gram K; both may change."""
 
     @abstractmethod
     def diagonal_adjoint(self, X: Array, w: Array) -> Array:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from psimil.foundations.blas import add_product
 from psimil.foundations.errors import InputError
 from psimil.model.kernels.base import Kernel, positive
 
@@ -18,15 +19,13 @@ Array = NDArray[Any]
 class _Scaled(Kernel):
     """variance times a function without parameters."""
 
+    keeps_adjoint: ClassVar[bool] = True
+
     variance: float = 1.0
 
     def __post_init__(self) -> None:
         """Refuse a variance that is not positive."""
         positive(self.variance, "variance")
-
-    def gram_adjoint(self, X: Array, Z: Array, A: Array, K: Array | None = None) -> Array:
-        """(1,): derivative by log variance."""
-        return np.array([np.vdot(A, self.gram(X, Z) if K is None else K)])
 
     def diagonal_adjoint(self, X: Array, w: Array) -> Array:
         """(1,): derivative by log variance."""
@@ -64,6 +63,14 @@ class Linear(_Scaled):
         """K_xz, (n, M)."""
         return np.asarray(np.matmul(X, self.variance * Z.T, out=out))
 
+    def add_gram(self, K: Array, X: Array, Z: Array, sign: float = 1.0) -> None:
+        """One product without a matrix in between."""
+        add_product(K, np.ascontiguousarray(X, K.dtype), np.ascontiguousarray(Z, K.dtype), sign * self.variance)
+
+    def gram_adjoint(self, X: Array, Z: Array, A: Array, K: Array | None = None) -> Array:
+        """(1,): derivative by log variance, from X'A (D, M)."""
+        return np.array([self.variance * np.vdot(X.T @ A, Z.T)])
+
     def diagonal(self, X: Array) -> Array:
         """Variance |x|^2, (n,)."""
         return np.asarray(self.variance * np.vecdot(X, X))
@@ -84,6 +91,14 @@ class Constant(_Scaled):
         K = np.empty((len(X), len(Z)), dtype=X.dtype) if out is None else out
         K[:] = self.variance
         return K
+
+    def add_gram(self, K: Array, X: Array, Z: Array, sign: float = 1.0) -> None:
+        """The variance everywhere."""
+        K += K.dtype.type(sign * self.variance)
+
+    def gram_adjoint(self, X: Array, Z: Array, A: Array, K: Array | None = None) -> Array:
+        """(1,): derivative by log variance."""
+        return np.array([self.variance * A.sum()])
 
     def diagonal(self, X: Array) -> Array:
         """Variance, n times."""

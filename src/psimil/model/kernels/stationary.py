@@ -87,10 +87,13 @@ class Stationary(Kernel):
     def _scale_adjoint(self, X: Array, Z: Array, B: Array, factor: float) -> Array:
         """(L,): derivatives by log length scales, for the adjoint factor B (n, M) of s."""
         x, z = self._scaled(X), self._scaled(Z)
-        # sum_nm B_nm (x_nd - z_md)^2, feature by feature
-        q = factor * (B.sum(axis=1) @ x**2 + B.sum(axis=0) @ z**2 - 2.0 * np.vecdot(x.T @ B, z.T))
-        by_scale = -2.0 * (q if self._separate else q.sum(keepdims=True))
-        return np.asarray(by_scale)
+        # sum_nm B_nm (x_nd - z_md)^2, feature by feature or for all together, from one product with B
+        x2, z2 = (x**2, z**2) if self._separate else (np.vecdot(x, x)[:, None], np.vecdot(z, z)[:, None])
+        sums = np.column_stack([x, x2, np.ones(len(x), dtype=x.dtype)]).T @ B
+        D = x.shape[1]
+        cross = np.vecdot(sums[:D], z.T)
+        q = sums[D:-1].sum(axis=1) + sums[-1] @ z2 - 2.0 * (cross if self._separate else cross.sum())
+        return np.asarray(-2.0 * factor * q)
 
     def diagonal_adjoint(self, X: Array, w: Array) -> Array:
         """Only the variance moves the diagonal."""
