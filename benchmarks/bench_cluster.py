@@ -34,6 +34,8 @@ from psimil.store import StoredBags, open_store
 
 # LocalCluster drops a worker whose successor is not up within 15 seconds, which a busy machine may need
 PATIENT = {"distributed.deploy.lost-worker-timeout": "10 minutes"}
+# the profilers of the scheduler and of each worker take part of a core that two busy workers do not have to spare
+QUIET = {"distributed.worker.profile.enabled": False, "distributed.scheduler.dashboard.status.task-stream-length": 0}
 LOCAL = {"threads_per_worker": 1, "processes": True, "dashboard_address": ":0"}
 
 
@@ -120,7 +122,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=None, help="where the store is written")
     arguments = parser.parse_args()
     with (
-        dask.config.set(PATIENT),
+        dask.config.set(PATIENT | QUIET),
         tempfile.TemporaryDirectory(dir=arguments.folder) as folder,
         LocalCluster(n_workers=1, **LOCAL) as one,
         LocalCluster(n_workers=2, **LOCAL) as two,

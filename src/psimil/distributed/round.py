@@ -15,7 +15,7 @@ from psimil.distributed.worker import Order
 from psimil.foundations.errors import ClusterFailure, NumericalFailure
 from psimil.inference.problem import Chunk
 
-TICK = 0.2  # seconds between two looks at tasks that say nothing
+TICK, LOOK = 0.2, 1.0  # seconds to wait for an answer, and between two looks at tasks that say nothing
 PER_THREAD, AHEAD = 2, 16  # tasks in flight, and parts beyond the one that is waited for, per thread of the cluster
 
 
@@ -104,7 +104,7 @@ class Round:
                     if (found := self._next_answer()) is not None:
                         ready[found[0].place] = found[1]
                         del open_pieces[found[0].place]
-                    if time.monotonic() - looked > TICK:
+                    if time.monotonic() - looked > LOOK:
                         self._look(list(open_pieces.values()))
                         looked = time.monotonic()
                 yield ready.pop(place)

@@ -24,6 +24,7 @@ from psimil.model.label_posteriors import RULES
 Array = NDArray[Any]
 
 ELEMENTWISE_PARTS = 4  # of a block: long enough that numpy's overhead does not count, enough for the threads
+_scratch = Scratch()  # of each thread, for blocks and chunks
 GRAM_PARTS = 8  # partial sums of a block, always the same however many threads work on them
 
 
@@ -71,13 +72,14 @@ class Projection:
         rows = slice(block.start, block.stop)
         if self.V is not None and self.k is not None:
             return self.V[rows], self.k[rows]
-        return self.project(rows, run, whiten=not self.unwhitened)
+        room = _scratch.array("block", (block.stop - block.start, self.gp.size), self.X.dtype)
+        return self.project(rows, run, whiten=not self.unwhitened, out=room)
 
-    def project(self, rows: slice, run: OrderedMap, *, whiten: bool) -> tuple[Any, Array]:
+    def project(self, rows: slice, run: OrderedMap, *, whiten: bool, out: Array | None = None) -> tuple[Any, Array]:
         """V (n, M), or K_xz with the column of the mean, and k~ (n,) of some rows; V stays on a device."""
         X = self.X[rows]
         if self.device is None:
-            return _project(self.gp, X, run, whiten)
+            return _project(self.gp, X, run, whiten, out)
         V = device_rows().features(self.gp, X, self.device, whiten=whiten)
         needed = np.zeros((0, 0)) if self.gp.residual == "projected" else V.cpu().numpy()
         return V, self.gp.residual_variance(X, needed)
@@ -90,9 +92,10 @@ def device_rows() -> Any:
     return device_rows
 
 
-def _project(gp: SparseGP, X: Array, run: OrderedMap, whiten: bool = True) -> tuple[Array, Array]:
+def _project(gp: SparseGP, X: Array, run: OrderedMap, whiten: bool, out: Array | None) -> tuple[Array, Array]:
     """V (n, M), or K_xz with the column of the mean, and k~ (n,) of X (n, D)."""
-    V, k, step = np.empty((len(X), gp.size), dtype=X.dtype), np.empty(len(X)), chunk_rows(gp.size, X.dtype)
+    V = np.empty((len(X), gp.size), dtype=X.dtype) if out is None else out
+    k, step = np.empty(len(X)), chunk_rows(gp.size, X.dtype)
 
     def fill(start: int) -> None:
         rows = slice(start, start + step)
@@ -172,14 +175,14 @@ def local_pass(
 
 def _latent(V: Array, k: Array, m: Array, U: Array, block: Chunk, local: Local, run: OrderedMap) -> None:
     """mu = V m and s2 = k~ + |V U|^2 of a block, U = R^-T; V may be K_xz where m and U are whitened instead."""
-    dtype, scratch = V.dtype, Scratch()
+    dtype = V.dtype
     m, U = m.astype(dtype), np.ascontiguousarray(U, dtype=dtype)
     mu, s2 = local.mu[block.start : block.stop], local.s2[block.start : block.stop]
     step = chunk_rows(V.shape[1], dtype)
 
     def piece(start: int) -> None:
         rows = slice(start, start + step)
-        W = scratch.array("W", V[rows].shape, dtype)
+        W = _scratch.array("W", V[rows].shape, dtype)
         np.copyto(W, V[rows])
         mu[rows] = W @ m
         multiply_upper(W, U)
@@ -231,7 +234,7 @@ def _add_statistics(
         gram += on_device[0]
         V_kappa += on_device[1]
         return
-    dtype, scratch = V.dtype, Scratch()
+    dtype = V.dtype
     root, kappa = np.sqrt(theta).astype(dtype, copy=False)[:, None], kappa.astype(dtype, copy=False)
     step = chunk_rows(V.shape[1], dtype)
     edges = np.unique(np.linspace(0, len(V), GRAM_PARTS + 1).astype(int))
@@ -240,7 +243,7 @@ def _add_statistics(
         partial, linear = np.zeros(gram.shape, dtype=dtype), np.zeros(len(V_kappa), dtype=dtype)
         for start in range(edges[i], edges[i + 1], step):
             piece = slice(start, min(start + step, edges[i + 1]))
-            W = scratch.array("W", V[piece].shape, dtype)
+            W = _scratch.array("W", V[piece].shape, dtype)
             np.multiply(V[piece], root[piece], out=W)
             add_gram(partial, W)
             linear += kappa[piece] @ V[piece]
