@@ -1,9 +1,13 @@
 """Seconds of several pieces of work, measured in turns so that a noisy machine disturbs all alike."""
 
 import json
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -36,5 +40,15 @@ def typical(
 
 
 def last_line(**figures: Any) -> None:
-    """Print the figures of a benchmark as one JSON line, which ends its output."""
-    print(json.dumps({k: round(v, 6) if isinstance(v, float) else v for k, v in figures.items()}))
+    """Print the figures of a benchmark as one JSON line, which ends its output.
+
+    Where PSIMIL_RECORD names a file, they are also added to it, with the command and the commit.
+    """
+    rounded = {k: round(v, 6) if isinstance(v, float) else v for k, v in figures.items()}
+    if "PSIMIL_RECORD" in os.environ:
+        commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True)
+        command = f"benchmarks/{Path(sys.argv[0]).name}"
+        record = {"command": command, "commit": commit.stdout.strip(), "figures": rounded}
+        with Path(os.environ["PSIMIL_RECORD"]).open("a", encoding="utf-8") as file:
+            file.write(json.dumps(record) + "\n")
+    print(json.dumps(rounded))
