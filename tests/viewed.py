@@ -31,7 +31,7 @@ from psimil.viewer.viewed import Viewed
 from psimil.viewer.volumes import volumes_of
 
 HASHER = Hasher(b"0" * 32)
-CARD = {"model": "G-VGPMIL", "version": "0.1.0", "density": "gamma(1, 2.5)", "kernel": "RBF", "inducing": "20"}
+CARD = {"model": "G-VGPMIL", "version": "1.0.0", "density": "gamma(1, 2.5)", "kernel": "RBF", "inducing": "20"}
 KINDS = ("features", "images", "ct")
 
 

@@ -1,3 +1,3 @@
 """The version of the library, written into every model file."""
 
-VERSION = "0.1.0"
+VERSION = "1.0.0"
