@@ -1,10 +1,16 @@
-"""What tests of several modules need: files to write, one thread for torch, a browser."""
+"""What tests of several modules need: files to write, one thread for torch, a browser, a count of what was tried."""
 
 import contextlib
 from importlib.util import find_spec
 
 import numpy as np
 import pytest
+
+from counting import Counting, faults, pytest_runtest_makereport, tried  # noqa: F401
+
+
+def pytest_configure(config):
+    config.pluginmanager.register(Counting(config.rootpath), "counting")
 
 
 @pytest.fixture
