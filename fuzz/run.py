@@ -118,9 +118,29 @@ def batch(campaign: Campaign, engine: str, executions: int, seed: int, folder: P
             campaign.lost("hang" if stuck else f"process ended with {process.returncode}", number, data)
 
 
-def fuzz(name: str, executions: int, seed: int, engine: str, per_batch: int = BATCH) -> Campaign:
-    """Batches until there were so many executions; a batch that starts three times without one ends it."""
-    campaign, start, idle = Campaign(name), time.monotonic(), 0
+def record(path: Path, campaign: Campaign, seed: int, engine: str) -> None:
+    """Put what a campaign led to so far into a list of campaigns, in place of what was there of it before."""
+    asked = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False, cwd=HERE
+    )
+    named = {"target": campaign.target, "seed": seed, "engine": engine, "commit": asked.stdout.strip()}
+    kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+    others = [other for other in kept if any(other[key] != value for key, value in named.items())]
+    found = {key: value for key, value in campaign.summary().items() if key not in ("target", "outcomes")}
+    lines = ",\n".join(json.dumps(entry) for entry in [*others, named | found])
+    path.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
+
+
+def fuzz(
+    name: str, executions: int, seed: int, engine: str, per_batch: int = BATCH, noted: Path | None = None
+) -> Campaign:
+    """Batches until there were so many executions; a batch that starts three times without one ends it.
+
+    Parameters
+    ----------
+    noted : file that takes what came of it, batch by batch.
+    """
+    campaign, start, idle, first = Campaign(name), time.monotonic(), 0, seed
     place = MEMORY if MEMORY.is_dir() else None
     with tempfile.TemporaryDirectory(dir=place) as directory:
         folder = Path(directory)
@@ -133,6 +153,8 @@ def fuzz(name: str, executions: int, seed: int, engine: str, per_batch: int = BA
             batch(campaign, engine, min(per_batch, executions - before), seed, folder)
             seed, idle = seed + 1, idle + 1 if campaign.executions == before else 0
             campaign.seconds = time.monotonic() - start
+            if noted is not None:
+                record(noted, campaign, first, engine)
             print(
                 f"{campaign.executions} executions, {len(campaign.outcomes)} outcomes, "
                 f"{sum(campaign.failures.values())} failures, slowest {campaign.slowest:.3f} s, "
@@ -159,12 +181,15 @@ def main() -> int:
     parser.add_argument(
         "--engine", choices=("atheris", "plain"), default="atheris" if find_spec("atheris") else "plain"
     )
+    parser.add_argument(
+        "--record", type=Path, help="list of campaigns, such as fuzz/campaigns.json, that takes this one"
+    )
     parser.add_argument("--replay", type=Path, help="try one input and print its outcome")
     given = parser.parse_args()
     if given.replay is not None:
         print(replay(given.target, given.replay))
         return 0
-    campaign = fuzz(given.target, given.executions, given.seed, given.engine)
+    campaign = fuzz(given.target, given.executions, given.seed, given.engine, noted=given.record)
     print(json.dumps(campaign.summary() | {"seed": given.seed, "engine": given.engine}))
     return 1 if campaign.failures else 0
 

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
-BEGIN, END = "<!-- benchmarks: begin -->", "<!-- benchmarks: end -->"
+from marked import put
 
 
 class Row(NamedTuple):
@@ -68,10 +68,7 @@ def table(records: list[dict[str, Any]]) -> str:
 def main() -> None:
     """Put the table between its two marks."""
     records = [json.loads(line) for line in Path(sys.argv[1]).read_text(encoding="utf-8").splitlines()]
-    page = Path(sys.argv[2])
-    text = page.read_text(encoding="utf-8")
-    before, after = text.split(BEGIN)[0], text.split(END)[1]
-    page.write_text(f"{before}{BEGIN}\n{table(records)}\n{END}{after}", encoding="utf-8")
+    put(Path(sys.argv[2]), "benchmarks", table(records))
 
 
 if __name__ == "__main__":
