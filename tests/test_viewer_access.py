@@ -70,7 +70,7 @@ def test_text_stands_out_from_what_is_behind_it(visit, kind, scheme):
 
 
 def test_the_measure_of_contrast_finds_faint_text(visit):
-    page = visit("features").page
+    page = visit("features", reduced_motion="reduce").page
     page.evaluate("document.getElementById('heading').style.color = '#999'")
     _, faint = page.evaluate(FAINT)
     assert [found["text"] for found in faint] == ["Worklist of 30 bags"]
