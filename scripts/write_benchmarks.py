@@ -50,6 +50,18 @@ ROWS = (
         for kernel in ("fixed", "learned")
         for passes in (1, 2)
     ),
+    *(
+        Row("slopes", f"{axis}, {way}", f"slope of a pass {way} in {axis}, logarithmic axes", expected)
+        for axis, way, expected in (
+            ("N", "in memory", "1"),
+            ("N", "streamed", "1"),
+            ("M", "in memory", "1 to 2"),
+            ("M", "streamed", "1 to 2"),
+            ("D", "in memory", "0"),
+            ("D", "streamed", "0 to 1"),
+            ("workers", "streamed", "-1"),
+        )
+    ),
 )
 
 
