@@ -48,7 +48,7 @@ test: lint $(CHROMIUM)  ## Lint, then all tests but the slow ones
 	$(PYTEST) -m "not slow"
 
 test-full: lint $(CHROMIUM)  ## Lint, then every test, properties with more examples
-	PSIMIL_PROPERTIES=full $(PYTEST)
+	PSIMIL_FAULTS=full PSIMIL_PROPERTIES=full $(PYTEST)
 
 coverage: $(DEV)  ## All tests but the slow ones, with branch coverage
 	$(PYTEST) -m "not slow" --cov --cov-report=term

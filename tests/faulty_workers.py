@@ -51,10 +51,13 @@ def garbage(part, order, number, round, *, folder, kind, always=False):
     return answer
 
 
-def sleepy(part, order, number, round, *, folder, seconds):
-    """An answer to part 1 that comes late the first time, of a worker that hangs meanwhile."""
-    if number == 1 and first_time(folder, "slept"):
-        time.sleep(seconds)
+def sleepy(part, order, number, round, *, folder, number_of_sleeper, usual, longest=60.0):
+    """An answer that takes a while; to one part, the first time, of a worker that hangs until it is woken."""
+    time.sleep(usual)
+    if number == number_of_sleeper and first_time(folder, "slept"):
+        until = time.monotonic() + longest
+        while not (Path(folder) / "awake").exists() and time.monotonic() < until:
+            time.sleep(0.05)
     return run_part(part, order, number, round)
 
 

@@ -45,9 +45,9 @@ def stored(tmp_path_factory):
     return bags, open_store(path), y
 
 
-def parts_of(bags, y, density):
+def parts_of(bags, y, density, rows=80):
     weights = np.random.default_rng(0).choice([0.5, 1.0, 2.0], len(bags))
-    return StreamedParts(bags.stream, Labels(y, bags.offsets), weights, Scaling.fit(bags.X), density, rows=80)
+    return StreamedParts(bags.stream, Labels(y, bags.offsets), weights, Scaling.fit(bags.X), density, rows=rows)
 
 
 def sums(parts):
@@ -110,12 +110,13 @@ KINDS = ["nan", "inf", "shape", "stale", "other part", "damaged", "nothing", "te
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_garbage_is_asked_for_again(client, stored, tmp_path, kind):
+def test_f6_garbage_is_asked_for_again(client, stored, tmp_path, faults, kind):
     memory, _, y = stored
     alone = parts_of(memory, y, HyperbolicSecant())
     spread = DaskParts.of(alone, client, memory, run=partial(garbage, folder=tmp_path, kind=kind))
     assert one_pass(spread) == one_pass(alone)
     assert len(list(tmp_path.iterdir())) == len(alone.chunks) // 2  # every second part was spoiled once
+    faults.add("F6", len(alone.chunks) // 2)
 
 
 @pytest.mark.parametrize(
@@ -155,15 +156,36 @@ def test_another_store_on_the_workers_is_refused(client, stored):
         one_pass(spread)
 
 
-def test_a_part_that_hangs_is_given_to_another_worker(client, stored, tmp_path):
-    memory, _, y = stored
-    alone = parts_of(memory, y, HyperbolicSecant())
-    run = partial(sleepy, folder=tmp_path, seconds=5.0)
-    spread = DaskParts.of(alone, client, memory, timeout=0.5, run=run)
+def timed_pass(parts):
     started = time.perf_counter()
-    assert one_pass(spread) == one_pass(alone)
-    assert (tmp_path / "slept").exists()
-    assert time.perf_counter() - started < 4.5
+    found = one_pass(parts)
+    return found, time.perf_counter() - started
+
+
+def test_f7_a_part_that_hangs_is_given_to_another_worker(stored, tmp_path, faults):
+    """Parts that take their time on four workers, one of which hangs until the pass is done."""
+    memory, _, y = stored
+    alone = parts_of(memory, y, HyperbolicSecant(), rows=12)
+    expected = one_pass(alone)
+    assert len(alone.chunks) > 30
+    with (
+        distributed.LocalCluster(n_workers=4, processes=True, **LOCAL) as cluster,
+        distributed.Client(cluster, set_as_default=False) as four,
+    ):
+        work, usual = (0.4 if faults.full else 0.05), np.inf
+        if faults.full:
+            calm = partial(sleepy, folder=tmp_path, number_of_sleeper=-1, usual=work)
+            timed_pass(DaskParts.of(alone, four, memory, run=calm))  # workers import what they need
+            usual = timed_pass(DaskParts.of(alone, four, memory, run=calm))[1]
+        for turn in range(faults.repeats("F7")):
+            folder = tmp_path / f"{turn}"
+            folder.mkdir()
+            run = partial(sleepy, folder=folder, number_of_sleeper=3 * turn % len(alone.chunks), usual=work)
+            found, seconds = timed_pass(DaskParts.of(alone, four, memory, timeout=2.0, run=run))
+            (folder / "awake").touch()
+            assert found == expected and (folder / "slept").exists()
+            assert seconds < 3 * usual  # only measured in a full run
+            faults.add("F7")
 
 
 def test_predictions_have_the_bits_of_one_process(client, stored, monkeypatch):
@@ -190,7 +212,7 @@ def test_predictions_have_the_bits_of_one_process(client, stored, monkeypatch):
 # Last, for the cluster has new workers afterwards
 
 
-def test_killed_workers_leave_no_trace(client, stored, tmp_path):
+def test_f5_killed_workers_leave_no_trace(client, stored, tmp_path, faults):
     memory, store, y = stored
     alone = parts_of(store, y, HyperbolicSecant())
     before = set(client.nthreads())
@@ -201,4 +223,5 @@ def test_killed_workers_leave_no_trace(client, stored, tmp_path):
         first = one_pass(spread)
         assert one_pass(spread) == first == one_pass(alone)
         assert len(list(folder.iterdir())) == times
+        faults.add("F5", times)
     assert set(client.nthreads()) != before

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import random
 import signal
 import threading
 import time
@@ -129,16 +130,22 @@ def test_checkpoints_of_other_fits_and_damaged_ones_are_refused(data, tmp_path):
         )
 
 
-def test_a_worker_killed_while_a_fit_runs(client, data, alone):
-    pids, killed = client.run(os.getpid), []
+def test_f5_workers_killed_while_fits_run(client, data, alone, faults):
+    moment = random.Random(5)
+    for turn in range(faults.repeats("F5")):
+        client.wait_for_workers(2, timeout=60)
+        pids, killed = sorted(client.run(os.getpid).values()), []
+        when, delay = moment.randrange(1, 10), moment.uniform(0.0, 0.05)
 
-    def kill(row):
-        if row["iteration"] == 3 and not killed:
-            killed.append(min(pids.values()))
-            threading.Timer(0.02, os.kill, (killed[0], signal.SIGKILL)).start()
+        def kill(row, pids=pids, killed=killed, when=when, delay=delay, turn=turn):
+            if row["iteration"] == when and not killed:
+                killed.append(pids[turn % len(pids)])
+                threading.Timer(delay, os.kill, (killed[0], signal.SIGKILL)).start()
 
-    assert bits(VGPMIL(**SETTINGS).fit(*data, client=client, callbacks=[kill])) == alone["passes"]
-    assert killed and killed[0] not in client.run(os.getpid).values()
+        assert bits(VGPMIL(**SETTINGS).fit(*data, client=client, callbacks=[kill])) == alone["passes"]
+        client.wait_for_workers(2, timeout=60)
+        assert killed and killed[0] not in client.run(os.getpid).values()
+        faults.add("F5")
 
 
 def test_a_client_is_a_client(data):

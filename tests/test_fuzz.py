@@ -44,30 +44,33 @@ def targets(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_seeds_and_corpus(targets, name):
+def test_seeds_and_corpus(targets, name, tried):
     target, tally = targets(name), Tally()
     for data in [*target.seeds(), *kept_inputs(name)]:
         tally.add(data, execute(target, data))
     assert tally.failures == {}
     assert [word for word in tally.outcomes if not re.match(r"\w*(Error|File) |refused", word)]  # some succeed
     assert len(tally.outcomes) >= 4
+    tried.add(f"fuzz {name}", tally.executions)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_changed_inputs_are_read_or_refused(targets, name):
+def test_changed_inputs_are_read_or_refused(targets, name, tried):
     target, tally = targets(name), Tally()
     pool = [*target.seeds(), *kept_inputs(name)]
     explore(target, pool, EXECUTIONS, 20, tally)
     assert tally.executions == EXECUTIONS and tally.failures == {}
     assert len(tally.outcomes) >= 8  # the changes reach many places
+    tried.add(f"fuzz {name}", tally.executions)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_large_inputs_are_read_or_refused_soon(targets, name):
+def test_large_inputs_are_read_or_refused_soon(targets, name, tried):
     target, tally = targets(name), Tally()
     for data in target.bombs().values():
         tally.add(data, execute(target, data))
     assert tally.executions >= 3 and tally.failures == {}
+    tried.add(f"fuzz {name}", tally.executions)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -3,11 +3,6 @@
 import errno
 import json
 import os
-import random
-import signal
-import subprocess
-import sys
-import time
 
 import numpy as np
 import pytest
@@ -221,77 +216,6 @@ def test_f2_a_failing_disk_keeps_the_old_model(tmp_path, monkeypatch, number, re
     assert str(caught.value) == f"cannot write m.safetensors: {reason} (old file kept)."
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["m.safetensors"]
-
-
-LIMITED = """
-import resource, sys
-from psimil import PsiVGPMIL
-model = PsiVGPMIL.load(sys.argv[1])
-resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]),) * 2)
-model.save(sys.argv[1])
-"""
-
-NURSERY = """
-import os, sys
-from psimil import PsiVGPMIL
-models = [PsiVGPMIL.load(path) for path in sys.argv[2:]]
-for turn, _ in enumerate(sys.stdin):
-    child = os.fork()
-    while child == 0:
-        models[turn % 2].save(sys.argv[1])
-    print(child, flush=True)
-    os.waitpid(child, 0)
-    print("gone", flush=True)
-"""
-
-
-def start(script, *arguments):
-    source = os.path.dirname(os.path.dirname(psimil.__file__))
-    return subprocess.Popen(
-        [sys.executable, "-c", script, *map(str, arguments)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": source, "OPENBLAS_NUM_THREADS": "1"},
-    )
-
-
-def test_f2_a_limit_on_the_file_size_keeps_the_old_model(tmp_path):
-    path = tmp_path / "m.safetensors"
-    fitted().save(path)
-    before = path.read_bytes()
-    _, errors = start(LIMITED, path, len(before) // 2).communicate(timeout=60)
-    assert "OutputError: cannot write m.safetensors: file too large (old file kept)." in errors
-    assert path.read_bytes() == before
-    assert [p.name for p in tmp_path.iterdir()] == ["m.safetensors"]
-
-
-@pytest.mark.parametrize("kills", [20, pytest.param(200, marks=pytest.mark.slow)])
-def test_f1_a_killed_writer_leaves_the_old_or_the_new_model(tmp_path, kills):
-    bags, y, _ = problem()
-    old, new, path = tmp_path / "old", tmp_path / "new", tmp_path / "m.safetensors"
-    fitted().save(old)
-    quick(n_inducing=20).fit(bags, y).save(new)
-    whole = {old.read_bytes(), new.read_bytes()}
-    assert len(whole) == 2
-    fitted().save(path)
-    moment, left = random.Random(0), 0
-    with start(NURSERY, path, old, new) as nursery:
-        for _ in range(kills):
-            nursery.stdin.write("next\n")
-            nursery.stdin.flush()
-            child = int(nursery.stdout.readline())
-            time.sleep(moment.uniform(0.0, 0.03))
-            os.kill(child, signal.SIGKILL)
-            assert nursery.stdout.readline() == "gone\n"
-            assert path.read_bytes() in whole
-            PsiVGPMIL.load(path)
-            left += len(list(tmp_path.glob(".psimil-*.tmp")))
-        nursery.stdin.close()
-    assert left > 0  # some kills did fall into a write
-    fitted().save(path)
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["m.safetensors", "new", "old"]  # temporaries are removed
 
 
 def test_densities_of_the_schema_are_all_tested():

@@ -92,12 +92,11 @@ def test_b36_a_directory_and_an_oversized_file(tmp_path, monkeypatch, good):
         PsiVGPMIL.load(tmp_path / "m")
 
 
-@pytest.mark.parametrize("flips", [2000, pytest.param(10_000, marks=pytest.mark.slow)])
-def test_f9_every_bit_flip_is_detected(good, tmp_path, flips):
+def test_f9_every_bit_flip_is_detected(good, tmp_path, faults):
     path, chance, damaged = tmp_path / "m", random.Random(1), bytearray(good)
     header = 8 + int.from_bytes(good[:8], "little")
     messages = set()
-    for turn in range(flips):  # half of the flips hit the header, where most can go wrong
+    for turn in range(faults.repeats("F9")):  # half of the flips hit the header, where most can go wrong
         position = chance.randrange(header if turn % 2 else len(good))
         bit = 1 << chance.randrange(8)
         damaged[position] ^= bit
@@ -108,15 +107,19 @@ def test_f9_every_bit_flip_is_detected(good, tmp_path, flips):
         damaged[position] ^= bit
     assert bytes(damaged) == good
     assert "model file: checksum differs: file is damaged or was changed." in messages
+    faults.add("F9", faults.repeats("F9"))
 
 
-def test_f10_every_truncation_is_detected(good, tmp_path):
+def test_f10_every_truncation_is_detected(good, tmp_path, faults):
     path, chance = tmp_path / "m", random.Random(2)
     header = 8 + int.from_bytes(good[:8], "little")
-    for length in [*range(header + 1), *(chance.randrange(header, len(good)) for _ in range(300)), len(good) - 1]:
+    some = (chance.randrange(header, len(good)) for _ in range(faults.repeats("F10")))
+    lengths = [*range(0, header + 1, 1 if faults.full else 10), *some, len(good) - 1]
+    for length in lengths:
         path.write_bytes(good[:length])
         with pytest.raises(ModelFileError, match=r"^model file is not valid: "):
             PsiVGPMIL.load(path)
+    faults.add("F10", len(lengths))
 
 
 def tensor(name, change):

@@ -1,0 +1,299 @@
+"""Change inference and storage in small ways, one at a time, and see whether the tests notice.
+
+``python scripts/mutate.py --mutants 250 --seed 0`` from the root of a checkout. Every mutant runs in a forked child
+that gets the changed text of one module from an import hook; no file of the source is written. Results go to
+docs/mutants.csv as they come: a stopped run goes on where it was, ``--again`` runs the survivors once more.
+
+A child sees the tests of ``TESTS`` in that order, without those that alone take longer than ``LONGEST``, up to
+``BUDGET`` seconds of unmutated time, then the doctests of the module. Programs that a test starts run the source as it
+is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import json
+import math
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Generator, Iterable
+from pathlib import Path
+from types import CodeType
+from typing import Any
+
+import hypothesis
+import pytest
+from mutants import Mutant, mutants, sample
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCE = ROOT / "src" / "psimil"
+RESULTS = ROOT / "docs" / "mutants.csv"
+COLUMNS = ("file", "line", "column", "operator", "after", "before", "result", "seconds")
+HEAVY = ("numpy", "scipy.optimize", "scipy.stats", "sklearn.cluster", "sklearn.model_selection", "pandas", "joblib")
+HEAVY += ("matplotlib", "safetensors.numpy", "pyarrow.parquet")
+LIMIT = 90.0  # seconds of a child
+LONGEST, BUDGET = 8.0, 10.0  # seconds, unmutated, of one test and of all tests of a module
+TESTS = {
+    "atomic": "atomic storage store_writer",
+    "schema": "kernel_facts storage_damage storage",
+    "storage": "storage_damage storage",
+    "store": "store_writer store_bags store_imports store_damage",
+    "store/archive": "store_imports store_damage store_writer",
+    "store/digest": "store_blocks store_writer store_damage",
+    "store/folders": "store_imports store_writer",
+    "store/imports": "store_imports store_writer",
+    "store/layout": "store_bags store_writer store_damage",
+    "store/manifest": "store_foreign store_blocks store_damage store_bags store_writer store_imports",
+    "store/reader": "store_blocks store_bags store_damage store_writer store_imports",
+    "store/rows": "store_rows store_bags store_imports store_damage store_writer",
+    "store/tabular": "store_imports store_writer",
+    "inference": "estimator estimator_training estimator_predict",
+    "inference/aggregates": "calibration prediction moments thresholds estimator_predict",
+    "inference/bound": "bound identities pass",
+    "inference/calibration": "calibration prediction estimator_training",
+    "inference/collapsed": "collapsed kernel_search identities parts device",
+    "inference/cross_fit": "estimator_training calibration estimator",
+    "inference/device_rows": "device",
+    "inference/fitting": "schedule bound pass identities collapsed parts estimator_training",
+    "inference/intervals": "moments prediction estimator_predict properties",
+    "inference/joint": "prediction estimator_predict oracle",
+    "inference/kernel_search": "kernel_pattern kernel_search estimator_training",
+    "inference/latent": "prediction identities robustness estimator_predict",
+    "inference/learning": "climb paper_objective collapsed kernel_search bound estimator_training",
+    "inference/leave_one_out": "leave_one_out estimator_training",
+    "inference/local_pass": "pass bound identities parts log_z device",
+    "inference/log_z": "log_z paper_objective collapsed",
+    "inference/loo": "leave_one_out kernel_search estimator_training",
+    "inference/minibatches": "parts online estimator_training",
+    "inference/moments": "moments prediction estimator_predict",
+    "inference/monitors": "monitors estimator_training parts",
+    "inference/moving_gram": "paper_objective estimator_training",
+    "inference/online": "online_labels online",
+    "inference/options": "option_edges options bad_parameters estimator_training online",
+    "inference/paper_objective": "paper_objective estimator_training",
+    "inference/part_tasks": "parts",
+    "inference/parts": "parts",
+    "inference/posterior": "pass bound identities collapsed prediction",
+    "inference/prediction": "prediction moments estimator_predict estimator one_prediction",
+    "inference/preparation": "first_kernel online estimator estimator_training",
+    "inference/problem": "pass parts collapsed identities estimator_training",
+    "inference/sparse_gp": "pass collapsed identities prediction parts robustness",
+    "inference/streamed_training": "streamed_sample parts estimator_training",
+    "inference/teaching": "teaching estimator_training estimator_predict online estimator",
+    "inference/thresholds": "thresholds estimator_predict estimator_training",
+    "inference/trained": "latent_range prediction estimator_predict estimator storage_damage",
+    "inference/training": "option_edges estimator_training estimator kernel_search estimator_predict",
+    "inference/training_by_size": "estimator_training parts estimator",
+}
+
+
+class Planted(importlib.machinery.SourceFileLoader, importlib.abc.MetaPathFinder):
+    """An import hook that gives one module another text."""
+
+    def __init__(self, file: Path, text: str) -> None:
+        name = ".".join(file.relative_to(ROOT / "src").with_suffix("").parts)
+        super().__init__(name, str(file))
+        self.text = text
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
+        """Only the one module is found here."""
+        return (
+            importlib.util.spec_from_file_location(fullname, self.path, loader=self) if fullname == self.name else None
+        )
+
+    def get_code(self, fullname: str) -> CodeType:
+        """The changed text, compiled; never from a cache."""
+        return compile(self.text, self.path, "exec", dont_inherit=True)
+
+
+class Chosen:
+    """A pytest plugin that leaves out named tests, or skips what takes too long and writes down how long all take."""
+
+    def __init__(self, left_out: Iterable[str], timed: bool) -> None:
+        self.left_out, self.timed, self.seconds = frozenset(left_out), timed, dict[str, float]()
+
+    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
+        """Keep what is not left out."""
+        items[:] = [item for item in items if item.nodeid not in self.left_out]
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self) -> Generator[None, Any, Any]:
+        """An alarm ends tests that are too long to be of use; once the budget is spent none is."""
+        if self.timed:
+            if sum(s for s in self.seconds.values() if s < LONGEST) > BUDGET:
+                pytest.skip("too late")
+            signal.signal(signal.SIGALRM, lambda *_: pytest.skip("too long"))
+            signal.setitimer(signal.ITIMER_REAL, 1.1 * LONGEST)
+        try:
+            return (yield)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0.0)
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        """Set up, call and tear down together; without end for a test that was not seen to pass."""
+        if report.skipped:
+            self.seconds[report.nodeid] = math.inf
+        self.seconds[report.nodeid] = self.seconds.get(report.nodeid, 0.0) + report.duration
+
+
+def forked(work: Callable[[Path], int], limit: float) -> int | None:
+    """The code that ``work`` returns in a child of its own, None when it took longer than ``limit`` seconds."""
+    folder = Path(tempfile.mkdtemp(prefix="mutate-"))
+    child = os.fork()
+    if not child:
+        os.setsid()
+        code = 99
+        try:
+            os.environ["HYPOTHESIS_STORAGE_DIRECTORY"] = str(folder / "hypothesis")
+            os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # most of the time to start
+            for descriptor in (1, 2):
+                os.dup2(os.open(folder / "output", os.O_WRONLY | os.O_CREAT | os.O_APPEND), descriptor)
+            code = work(folder)
+        finally:
+            os._exit(code)
+    until = time.monotonic() + limit
+    try:
+        while time.monotonic() < until:
+            done, status = os.waitpid(child, os.WNOHANG)
+            if done:
+                return os.waitstatus_to_exitcode(status)
+            time.sleep(0.02)
+        os.killpg(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        return None
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def run_tests(files: list[str], folder: Path, left_out: Iterable[str] = (), times: Path | None = None) -> int:
+    """Pytest's exit code; seconds of each test go to ``times``."""
+    # rewritten assertions would bring their own import hook for files that are named here
+    options = ["-x", "-q", "--assert=plain", "-p", "no:cacheprovider", "-m", "not slow", f"--basetemp={folder / 't'}"]
+    options += ["-p", "_hypothesis_pytestplugin", "--hypothesis-seed=0"]
+    chosen = Chosen(left_out, times is not None)
+    code = int(pytest.main([*options, *files], plugins=[chosen]))
+    if times is not None:
+        times.write_text(json.dumps(chosen.seconds))
+    return code
+
+
+def files_for(file: str) -> list[str]:
+    """The test files of a module, the most specific first, and the module itself for its doctests."""
+    module = str(Path(file).with_suffix(""))
+    mapped = TESTS.get(module) or TESTS[str(Path(module).parent)]
+    return [*(f"tests/test_{name}.py" for name in mapped.split()), f"src/psimil/{file}"]
+
+
+def baseline(files: Iterable[str], kept: Path) -> dict[str, dict[str, float]]:
+    """Seconds of every unmutated test of each test file, all of which must pass; known ones are read from ``kept``."""
+    seconds: dict[str, dict[str, float]] = json.loads(kept.read_text()) if kept.exists() else {}
+    times = kept.with_suffix(".part")
+    for file in files:
+        if file not in seconds:
+            code = forked(lambda folder, file=file: run_tests([file], folder, times=times), 600.0)
+            if code not in (0, 5):  # 5: no doctests
+                raise SystemExit(f"{file} fails without any change ({code}).")
+            seconds[file] = json.loads(times.read_text())
+            kept.write_text(json.dumps(seconds))
+            print(f"baseline {sum(s for s in seconds[file].values() if s < LONGEST):6.1f} s  {file}", flush=True)
+    return seconds
+
+
+def left_out(files: list[str], seconds: dict[str, dict[str, float]], budget: float = BUDGET) -> set[str]:
+    """Tests that alone take too long, and those after the budget is spent."""
+    out, spent = set(), 0.0
+    for file in files:
+        for test, duration in seconds[file].items():
+            if duration > LONGEST or spent > budget:
+                out.add(test)
+            else:
+                spent += duration
+    return out
+
+
+def fate(mutant: Mutant, seconds: dict[str, dict[str, float]], budget: float = BUDGET) -> str:
+    """``killed``, ``timeout`` or ``survived``."""
+    path, files = SOURCE / mutant.file, files_for(mutant.file)
+    without = left_out(files, seconds, budget)
+    used = [file for file in files[:-1] if seconds[file].keys() - without]
+
+    def work(folder: Path) -> int:
+        sys.meta_path.insert(0, Planted(path, mutant.apply(path.read_text(encoding="utf-8"))))
+        return run_tests([*used, files[-1]], folder, without)
+
+    code = forked(work, LIMIT)
+    return "timeout" if code is None else "killed" if code else "survived"
+
+
+def broken(file: str) -> Mutant:
+    """A mutant that every test must notice."""
+    return Mutant(file, 1, 0, "control", "", "raise RuntimeError\n", 1, 0)
+
+
+def main() -> None:
+    """Run what is asked and not yet known; the last line is JSON."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--mutants", type=int, default=250)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--minutes", type=float, default=600.0, help="begin no mutant after this time")
+    parser.add_argument("--again", action="store_true", help="only the survivors of earlier runs")
+    parser.add_argument("--budget", type=float, default=BUDGET, help="seconds of tests of a module")
+    parser.add_argument("--baseline", type=Path, default=Path(tempfile.gettempdir()) / "psimil-mutate.json")
+    asked = parser.parse_args()
+    until = time.monotonic() + 60.0 * asked.minutes
+    os.chdir(ROOT)
+    hypothesis.settings.register_profile("mutate", deadline=None, suppress_health_check=list(hypothesis.HealthCheck))
+    hypothesis.settings.load_profile("mutate")  # a busy machine is no mutant
+    for name in HEAVY:
+        importlib.import_module(name)
+    paths = [p for f in ("inference", "store") for p in sorted((SOURCE / f).glob("*.py"))]
+    paths += [SOURCE / f"{name}.py" for name in ("storage", "schema", "atomic")]
+    found = {str(p.relative_to(SOURCE)): mutants(str(p.relative_to(SOURCE)), p.read_text()) for p in paths}
+    chosen = sample({file: some for file, some in found.items() if some}, asked.mutants, asked.seed)
+    rows = _read()
+    todo = [
+        m for m in chosen if (rows.get(m.key, {}).get("result") == "survived" if asked.again else m.key not in rows)
+    ]
+    seconds = baseline(dict.fromkeys(t for m in todo for t in files_for(m.file)), asked.baseline)
+    if todo and fate(broken(todo[0].file), seconds) != "killed":
+        raise SystemExit("a module that cannot be imported is not noticed: the import hook does not work.")
+    for mutant in todo:
+        if time.monotonic() > until:
+            break
+        begun = time.monotonic()
+        result = fate(mutant, seconds, asked.budget)
+        took = f"{time.monotonic() - begun:.1f}"
+        rows[mutant.key] = dict(zip(COLUMNS, (*mutant.key, mutant.before, result, took), strict=True))
+        _write(rows)
+        print(f"{result:8} {took:>5} s  {mutant.file}:{mutant.line} {mutant.operator}", flush=True)
+    results = [rows[m.key]["result"] for m in chosen if m.key in rows]
+    counts = {word: results.count(word) for word in ("killed", "timeout", "survived")}
+    score = (counts["killed"] + counts["timeout"]) / max(1, len(results))
+    print(json.dumps({"mutants": len(results), **counts, "possible": sum(map(len, found.values())), "score": score}))
+
+
+def _read() -> dict[tuple[str, ...], dict[str, str]]:
+    if not RESULTS.exists():
+        return {}
+    with RESULTS.open(encoding="utf-8", newline="") as stream:
+        return {tuple(row[c] for c in COLUMNS[:5]): row for row in csv.DictReader(stream)}
+
+
+def _write(rows: dict[tuple[str, ...], dict[str, str]]) -> None:
+    with RESULTS.open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.DictWriter(stream, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows.values())
+
+
+if __name__ == "__main__":
+    main()

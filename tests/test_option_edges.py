@@ -1,0 +1,65 @@
+"""Values at the ends of the ranges of options: which are in, which are out."""
+
+import numpy as np
+import pytest
+
+from problems import make
+from psimil import GammaMixture, HyperbolicSecant
+from psimil.foundations.errors import InputError
+from psimil.inference.options import Options
+from psimil.inference.training import Fit
+from psimil.model.scaling import Scaling
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *[
+            (name, end)
+            for name in ("threshold", "false_positive_rate")
+            for end in (0.0, 1.0, -0.5, np.nan, True, "0.5")
+        ],
+        *[("start", end) for end in (0.0, 1.5, -1.0, True, "random")],
+        *[(name, end) for name in ("n_inducing", "patience", "chunk_size") for end in (0, -1, 1.0)],
+        *[("H", end) for end in (0.0, -1.0, np.nan)],
+        *[("tol", end) for end in (-1e-9, np.nan)],
+        ("max_iter", -1),
+    ],
+)
+def test_ends_that_are_out(name, value):
+    with pytest.raises(InputError, match=name):
+        Options(HyperbolicSecant(), **{name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("threshold", 1e-9),
+        ("threshold", 1.0 - 1e-9),
+        ("start", 1.0),
+        ("start", 1),
+        ("n_inducing", 1),
+        ("patience", 1),
+        ("chunk_size", 1),
+        ("max_iter", 0),
+        ("tol", 0.0),
+    ],
+)
+def test_ends_that_are_in(name, value):
+    assert getattr(Options(HyperbolicSecant(), **{name: value}), name) == value
+
+
+@pytest.mark.parametrize(
+    ("density", "how", "log_z", "expected"),
+    [
+        (GammaMixture(), "paper", "logistic", "jensen"),
+        (GammaMixture(), "paper", "jensen", "jensen"),
+        (GammaMixture(), "paper", "none", "none"),
+        (GammaMixture(), "published", "jensen", "none"),
+        (HyperbolicSecant(), "paper", "jensen", "none"),
+    ],
+)
+def test_log_z_of_the_papers_step(density, how, log_z, expected):
+    problem, _ = make(density=density)
+    fit = Fit(problem, Options(density, hyperparameters=how, log_z=log_z), (), Scaling.identity(2), None, seed=0)
+    assert fit._kernel_step().log_z == expected

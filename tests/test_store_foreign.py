@@ -1,0 +1,27 @@
+"""Manifests of something else are called that, even when nothing in them is damaged."""
+
+import pytest
+
+from psimil.foundations.errors import InputError
+from psimil.store.digest import Digest
+from psimil.store.layout import FEATURES, IDS, LABELS, OFFSETS, expected_bytes
+from psimil.store.manifest import Manifest, Part, decoded
+
+SIZES = {**expected_bytes(2, 3, 1, "float32"), IDS: 10}
+FILES = {name: Digest(SIZES[name], "0" * 64) for name in (FEATURES, OFFSETS, LABELS, IDS)}
+MANIFEST = Manifest("float32", 1, "text", (Part("part-0001", 2, 3, FILES),))
+
+
+def test_what_was_encoded_is_decoded():
+    assert decoded(MANIFEST.encoded()) == MANIFEST
+
+
+@pytest.mark.parametrize(("ours", "theirs"), [(b"psimil store", b"other store"), (b'"version": 1', b'"version": 0')])
+def test_another_format_is_named(ours, theirs):
+    with pytest.raises(InputError, match="not of a psimil store"):
+        decoded(MANIFEST.encoded().replace(ours, theirs))
+
+
+def test_a_later_version_asks_for_an_update():
+    with pytest.raises(InputError, match="the store has version 2"):
+        decoded(MANIFEST.encoded().replace(b'"version": 1', b'"version": 2'))
