@@ -73,3 +73,23 @@ def visit(browser, samples, tmp_path):
             return visited
 
         yield visit
+
+
+@pytest.fixture(scope="module")
+def nursery(tmp_path_factory):
+    """Processes with psimil loaded, under a C library that fails when it is told to."""
+    from faulty_libc import compiled
+    from nursery import Nursery
+
+    folder = tmp_path_factory.mktemp("nursery")
+    nursery = Nursery(folder, LD_PRELOAD=str(compiled(folder)))
+    yield nursery
+    nursery.close()
+
+
+@pytest.fixture(scope="module", params=["features", "images", "ct"])
+def client(request, tmp_path_factory):
+    """A client of the viewer, for every kind of results."""
+    from viewed import Browser, viewed_of
+
+    return Browser(viewed_of(request.param, tmp_path_factory.mktemp(request.param)))

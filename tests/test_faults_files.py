@@ -14,21 +14,13 @@ import time
 import pytest
 
 from commands import ROOT, frame_of
-from faulty_libc import compiled, failing
-from nursery import Nursery, digest_and_facts
+from faulty_libc import failing
+from nursery import digest_and_facts
 from psimil import PsiVGPMIL
 from psimil.distributed.checkpoint import Checkpoint
 from tiny import fitted, problem, quick
 
 FIT = ["fit", "train.csv", "--model", "vgpmil", "--inducing", "6", "--max-iter", "8", "--quiet"]
-
-
-@pytest.fixture(scope="module")
-def nursery(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("nursery")
-    nursery = Nursery(folder, LD_PRELOAD=str(compiled(folder)))
-    yield nursery
-    nursery.close()
 
 
 @pytest.fixture(scope="module")

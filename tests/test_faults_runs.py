@@ -9,18 +9,9 @@ import time
 import pytest
 
 from commands import frame_of
-from faulty_libc import compiled
 from nursery import Nursery, digest_and_facts
 
 FIT = ["--model", "vgpmil", "--inducing", "6", "--max-iter", "8", "--quiet"]
-
-
-@pytest.fixture(scope="module")
-def nursery(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("nursery")
-    nursery = Nursery(folder, LD_PRELOAD=str(compiled(folder)))
-    yield nursery
-    nursery.close()
 
 
 def fit(nursery, folder, data="train.csv", out="run", checkpoint="c", **environment):

@@ -19,11 +19,6 @@ ROW = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module", params=["features", "images", "ct"])
-def client(request, tmp_path_factory):
-    return Browser(viewed_of(request.param, tmp_path_factory.mktemp(request.param)))
-
-
 @pytest.fixture(scope="module")
 def features(tmp_path_factory):
     return Browser(viewed_of("features", tmp_path_factory.mktemp("features")))

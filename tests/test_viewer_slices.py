@@ -11,11 +11,6 @@ from psimil.viewer.viewed import Viewed
 from viewed import Browser, viewed_of
 
 
-@pytest.fixture(scope="module", params=["features", "images", "ct"])
-def client(request, tmp_path_factory):
-    return Browser(viewed_of(request.param, tmp_path_factory.mktemp(request.param)))
-
-
 @pytest.fixture(scope="module")
 def scans(tmp_path_factory):
     return Browser(viewed_of("ct", tmp_path_factory.mktemp("ct")))
