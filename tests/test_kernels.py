@@ -20,6 +20,9 @@ KERNELS = {
     "linear": (Linear(2.0), 2.0 * sk.DotProduct(0.0)),
     "constant": (Constant(3.0), sk.ConstantKernel(3.0)),
     "sum": (RBF(1.7, 0.8) + Linear(2.0) + Constant(0.3), 1.7 * sk.RBF(0.8) + 2.0 * sk.DotProduct(0.0) + 0.3),
+    "default": (Linear(2.0) + RBF(1.7, 0.8), 2.0 * sk.DotProduct(0.0) + 1.7 * sk.RBF(0.8)),
+    "two-rbfs": (RBF(0.5, 2.0) + RBF(1.7, ARD), 0.5 * sk.RBF(2.0) + 1.7 * sk.RBF(ARD)),
+    "constant-and-matern": (Constant(0.3) + Matern32(1.7, 0.8), 0.3 + 1.7 * sk.Matern(0.8, nu=1.5)),
 }
 
 

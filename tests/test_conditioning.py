@@ -1,0 +1,52 @@
+"""When sums may be whitened at the end, and that it changes no more than rounding."""
+
+import numpy as np
+import pytest
+
+from psimil.inference import sparse_gp
+from psimil.inference.collapsed import CollapsedBound
+from psimil.inference.fitting import first_posterior
+from psimil.inference.local_pass import Projection, local_pass
+from psimil.inference.problem import Problem
+from psimil.inference.sparse_gp import SparseGP
+from psimil.model.densities import HyperbolicSecant
+from psimil.model.kernels import RBF, Linear
+from psimil.model.label_posteriors import Labels
+
+KERNEL = Linear(0.3) + RBF(2.0, 1.5)
+
+
+def points(gap):
+    """Twenty inducing points in pairs this far apart."""
+    Z = np.random.default_rng(0).normal(size=(20, 3))
+    Z[1::2] = Z[::2] + gap
+    return Z
+
+
+@pytest.mark.parametrize("gap", [1.0, 0.1, 1e-2, 1e-3])
+def test_the_condition_is_that_of_the_spectral_norm_up_to_a_small_factor(gap):
+    gp = SparseGP.build(KERNEL, points(gap))
+    exact = 1.0 / np.linalg.cond(gp.L)
+    assert 0.1 * exact < gp.reciprocal_condition <= 1.01 * exact
+
+
+def test_points_that_almost_touch_are_whitened_one_by_one():
+    assert SparseGP.build(KERNEL, points(1.0)).sums_can_be_whitened
+    assert not SparseGP.build(KERNEL, points(1e-3)).sums_can_be_whitened
+
+
+def test_both_ways_give_the_same_bound_gradient_and_posterior(monkeypatch):
+    rng = np.random.default_rng(1)
+    offsets = np.arange(0, 301, 10)
+    labels = Labels(rng.integers(0, 2, 30), offsets)
+    problem = Problem(rng.normal(size=(300, 3)), labels, np.ones(30), HyperbolicSecant())
+    gp = SparseGP.build(KERNEL, points(1.0), bias=2.0)
+    local, _ = local_pass(Projection.build(gp, problem), first_posterior(gp), problem)
+    end = CollapsedBound(problem, local)(gp)
+    monkeypatch.setattr(sparse_gp, "VERY_WELL_CONDITIONED", 1.0)
+    single = CollapsedBound(problem, local)
+    assert not gp.sums_can_be_whitened
+    found = single(gp)
+    assert end.value == pytest.approx(found.value, rel=1e-10)
+    np.testing.assert_allclose(end.gradient, found.gradient, rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(end.posterior.m, found.posterior.m, rtol=1e-8, atol=1e-10)
