@@ -31,8 +31,9 @@ def test_the_condition_is_that_of_the_spectral_norm_up_to_a_small_factor(gap):
 
 
 def test_points_that_almost_touch_are_whitened_one_by_one():
-    assert SparseGP.build(KERNEL, points(1.0)).sums_can_be_whitened
-    assert not SparseGP.build(KERNEL, points(1e-3)).sums_can_be_whitened
+    assert SparseGP.build(KERNEL, points(1.0)).sums_can_be_whitened(np.float64)
+    assert not SparseGP.build(KERNEL, points(1e-3)).sums_can_be_whitened(np.float64)
+    assert not SparseGP.build(KERNEL, points(1.0)).sums_can_be_whitened(np.float32)
 
 
 def test_both_ways_give_the_same_bound_gradient_and_posterior(monkeypatch):
@@ -45,7 +46,7 @@ def test_both_ways_give_the_same_bound_gradient_and_posterior(monkeypatch):
     end = CollapsedBound(problem, local)(gp)
     monkeypatch.setattr(sparse_gp, "VERY_WELL_CONDITIONED", 1.0)
     single = CollapsedBound(problem, local)
-    assert not gp.sums_can_be_whitened
+    assert not gp.sums_can_be_whitened(np.float64)
     found = single(gp)
     assert end.value == pytest.approx(found.value, rel=1e-10)
     np.testing.assert_allclose(end.gradient, found.gradient, rtol=1e-8, atol=1e-9)

@@ -210,8 +210,8 @@ class CollapsedBound:
 
     def _without_V(self, gp: SparseGP) -> bool:
         """Whether sums over [K_xz, b] are whitened at the end, which saves a triangular product per instance."""
-        double = self.problem.X.dtype == np.float64
-        return double and self.problem.device is None and gp.sums_can_be_whitened and not self._is_separable(gp)
+        can = gp.sums_can_be_whitened(self.problem.X.dtype) and not self._is_separable(gp)
+        return can and self.problem.device is None
 
     def _is_separable(self, gp: SparseGP) -> bool:
         """Whether F has terms of single instances, which need |v_n|^2."""

@@ -56,7 +56,7 @@ class Projection:
     @property
     def unwhitened(self) -> bool:
         """Whether blocks are K_xz: where V is not kept, whitening the sums instead saves a triangular product."""
-        return self.V is None and self.gp.sums_can_be_whitened
+        return self.V is None and self.gp.sums_can_be_whitened(self.X.dtype)
 
     def rows(self, start: int, stop: int) -> tuple[Array, Array]:
         """V (n, M) and k~ (n,) of instances start to stop - 1."""

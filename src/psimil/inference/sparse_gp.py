@@ -70,10 +70,10 @@ class SparseGP:
         """Whether products with explicit triangular inverses keep enough digits."""
         return self.reciprocal_condition > WELL_CONDITIONED
 
-    @property
-    def sums_can_be_whitened(self) -> bool:
-        """Whether L^-1 (K' Theta K) L^-T keeps ten digits, and no instance needs V for its residual."""
-        return self.residual == "projected" and self.reciprocal_condition > VERY_WELL_CONDITIONED
+    def sums_can_be_whitened(self, dtype: Any) -> bool:
+        """Whether L^-1 (K' Theta K) L^-T keeps ten digits in this precision, and no residual needs V."""
+        enough = np.dtype(dtype) == np.float64 and self.reciprocal_condition > VERY_WELL_CONDITIONED
+        return self.residual == "projected" and enough
 
     @cached_property
     def whitening(self) -> Array:
