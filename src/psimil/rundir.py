@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import secrets
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 MARKER = "environment.json"  # a directory that holds it is ours
 ASIDE = ".psimil-run-"  # where files wait until all of them are written
+LOCKING = 1.0  # seconds that may pass until a run has locked its new folder
 OWN = (
     "bags.csv", "config.toml", "history.csv", "instances.csv", "metrics.json", "model.safetensors", "summary.md",
     "folds.csv", "musk1.csv", "figures/*.png", "figures/*.pdf", "figures/*.csv",
@@ -103,15 +106,41 @@ def opened(path: Path, *, overwrite: bool = False) -> Iterator[RunDirectory]:
     _check(path, overwrite)
     created = [p for p in (path, *path.parents) if not p.exists()]
     aside = path / f"{ASIDE}{secrets.token_hex(8)}.tmp"
+    lock: int | None = None
     try:
         with _explained(path):
             aside.mkdir(parents=True)
+            lock = _locked(aside)
+        _remove_abandoned(path, aside)
         yield RunDirectory(path, aside)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
+        if lock is not None:
+            os.close(lock)
         for folder in created:
             with suppress(OSError):  # not empty: it was finished
                 folder.rmdir()
+
+
+def _locked(folder: Path) -> int:
+    """A folder that is open and locked, which tells other runs that its owner is alive."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _remove_abandoned(path: Path, own: Path) -> None:
+    """Delete what waits of runs that were killed: folders that nobody has locked, but for new ones."""
+    for left in set(path.glob(f"{ASIDE}*.tmp")) - {own}:
+        with suppress(OSError):
+            lock = _locked(left)
+            if time.time() - os.fstat(lock).st_mtime > LOCKING:
+                shutil.rmtree(left)
+            os.close(lock)
 
 
 @contextmanager

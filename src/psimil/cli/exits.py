@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 import traceback
 from typing import Any
 
 import typer
 
-USAGE, DATA, MISSING, BUG, OUTPUT, INTERRUPTED = 2, 65, 66, 70, 74, 130
+USAGE, DATA, MISSING, BUG, OUTPUT, TERMINATED = 2, 65, 66, 70, 74, 143
 NOTE = "Research use only, not a medical device."
 
 _state = {"debug": False}
@@ -54,6 +55,8 @@ def exit_code(error: Exception) -> tuple[int, str]:
     --------
     >>> exit_code(OSError(28, "No space left on device"))
     (74, 'No space left on device.')
+    >>> exit_code(ImportError("libtorch.so: failed to map segment from shared object"))[1][:14]
+    'out of memory.'
     >>> exit_code(KeyError("x"))[0]
     70
     """
@@ -63,8 +66,8 @@ def exit_code(error: Exception) -> tuple[int, str]:
     if known is not None and isinstance(error, known.PsimilError):
         codes = {known.MissingFile: MISSING, known.OutputError: OUTPUT}
         return next((code for kind, code in codes.items() if isinstance(error, kind)), DATA), str(error)
-    if isinstance(error, MemoryError):
-        return BUG, "out of memory. Use --chunk-size, --dtype float32 or fewer inducing points."
+    if _memory_is_short(error):
+        return BUG, "out of memory. A fit needs less with --chunk-size, --dtype float32 or fewer inducing points."
     if isinstance(error, OSError):
         where = f" ({error.filename})" if error.filename else ""
         return OUTPUT, f"{error.strerror or error}{where}."
@@ -73,3 +76,11 @@ def exit_code(error: Exception) -> tuple[int, str]:
         BUG,
         f"this is a bug in psimil: {kind}: {error}. Please report it with the output of the same command --debug.",
     )
+
+
+def _memory_is_short(error: Exception) -> bool:
+    """Whether memory ran out; libraries that cannot be loaded and torch say so in words only."""
+    if isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM:
+        return True
+    words = ("cannot allocate memory", "can't allocate memory", "failed to map segment")
+    return isinstance(error, ImportError | OSError | RuntimeError) and any(w in str(error).lower() for w in words)

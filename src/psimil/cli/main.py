@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Annotated, Any
 
 import typer
@@ -13,6 +15,7 @@ from psimil.cli.ct import ct
 from psimil.cli.data import data
 from psimil.cli.demo import demo
 from psimil.cli.evaluate import evaluate
+from psimil.cli.exits import TERMINATED
 from psimil.cli.exits import report as exit_code
 from psimil.cli.fit import fit
 from psimil.cli.info import info
@@ -81,4 +84,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     psimil ...
     0
     """
+    with suppress(ValueError):  # only the main thread can be told what to do when the process is to end
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
     app(None if arguments is None else list(arguments), prog_name="psimil")
