@@ -4,7 +4,16 @@ from sklearn.exceptions import NotFittedError
 
 
 class PsimilError(Exception):
-    """Base of all errors raised on purpose."""
+    r"""Base of all errors raised on purpose; the message is one line, whatever names it quotes.
+
+    Examples
+    --------
+    >>> str(InputError('no column "a\nb".'))
+    'no column "a b".'
+    """
+
+    def __str__(self) -> str:
+        return " ".join(super().__str__().splitlines())
 
 
 class InputError(PsimilError, ValueError):
