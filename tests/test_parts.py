@@ -13,8 +13,9 @@ from psimil.foundations.errors import InputError
 from psimil.inference import streamed_training, training_by_size
 from psimil.inference.collapsed import CollapsedBound
 from psimil.inference.fitting import first_posterior, prior_log_z
+from psimil.inference.learning import KernelState
 from psimil.inference.local_pass import Projection, Statistics, local_pass
-from psimil.inference.minibatches import natural_step, scaled, step_size
+from psimil.inference.minibatches import natural_step, scaled, step_size, stochastic_ascent
 from psimil.inference.part_tasks import PartedCollapsedBound, pass_over
 from psimil.inference.parts import StreamedParts, split_bags
 from psimil.inference.posterior import global_update
@@ -176,3 +177,29 @@ def test_scaling_in_pieces_is_scaling(monkeypatch):
     found, expected = streamed_training.streamed_scaling(bags), Scaling.fit(bags.X)
     np.testing.assert_allclose(found.location, expected.location, rtol=1e-12, atol=1e-14)
     np.testing.assert_allclose(found.scale, expected.scale, rtol=1e-12)
+
+
+class Watcher:
+    """A kernel step that writes down when it is asked, and moves nothing."""
+
+    log_z = False
+
+    def __init__(self):
+        self.asked = []
+
+    def climb(self, state, bound, weight, iteration):
+        self.asked.append((iteration, weight))
+        return state
+
+
+@pytest.mark.parametrize(("done", "expected"), [(0, (0.25, 0.5, 0.75)), (1, ())])
+def test_the_kernel_moves_at_each_quarter_of_the_first_pass_on_the_last_four_batches(both, done, expected):
+    _, parts, gp = both
+    watcher, drawn = Watcher(), np.random.default_rng(3)
+    next(stochastic_ascent(parts, KernelState(gp, first_posterior(gp)), watcher, np.random.default_rng(3), done))
+    order = [parts.chunks[i] for i in drawn.permutation(len(parts.chunks))]
+    weights = [parts.weights[c.first : c.last].sum() for c in order]
+    places = [round(share * len(order)) for share in expected]
+    assert [place for place, _ in watcher.asked] == places
+    for place, weight in watcher.asked:
+        assert weight == pytest.approx(sum(weights[max(0, place - 4) : place]))
