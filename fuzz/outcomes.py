@@ -66,8 +66,8 @@ def execute(target: Target, data: bytes) -> Execution:
         except InputError as error:
             outcome = _name(error)
             said = str(error)
-            if failed := "\n" in said or "/tmp" in said or "/dev/shm" in said:
-                outcome += " says more than one line or a path"
+            if failed := "/tmp" in said or "/dev/shm" in said:
+                outcome += " names a path"
         except BaseException as error:
             if isinstance(error, KeyboardInterrupt):
                 raise

@@ -112,9 +112,8 @@ def test_other_errors_fail(error):
     assert found.failed and found.outcome.startswith(type(error).__name__)
 
 
-@pytest.mark.parametrize("words", ["two\nlines", "cannot open /tmp/patient.dcm"])
-def test_messages_of_two_lines_or_with_a_path_fail(words):
-    assert judged(refuse(InputError(words))).failed
+def test_messages_with_a_path_fail():
+    assert judged(refuse(InputError("cannot open /tmp/patient.dcm"))).failed
 
 
 def test_slow_and_large_executions_fail(monkeypatch):
