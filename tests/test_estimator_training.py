@@ -9,7 +9,7 @@ from psimil import GVGPMIL, RBF, VGPMIL, Bags, GammaMixture, HyperbolicSecant, L
 from psimil.datasets import make_bags
 from psimil.foundations.errors import DataWarning, InputError
 from psimil.model.densities import ClippedGammaMixture
-from tiny import FIRST_MOVE, problem, quick
+from tiny import FIRST_MOVE, brief, problem, quick
 
 
 def proba(model, bags):
@@ -193,11 +193,17 @@ def test_rff_is_for_the_papers_objective():
 )
 def test_residuals_and_kernels(residual, kernel):
     bags, y, _ = problem()
-    model = quick(residual=residual, kernel=kernel).fit(bags, y)
+    model = quick(residual=residual, kernel=kernel, max_iter=10, tol=0.0).fit(bags, y)
     assert np.mean(model.predict(bags) == y) >= 0.75
-    variance = model.predict_dist(bags, raw=True).latent_variance
-    smaller = quick(residual="projected", kernel=kernel).fit(bags, y).predict_dist(bags, raw=True).latent_variance
-    assert residual == "projected" or variance.mean() > smaller.mean()
+    if residual != "projected":
+        variance = model.predict_dist(bags, raw=True).latent_variance
+        smaller = (
+            brief(residual="projected", kernel=kernel, max_iter=10)
+            .fit(bags, y)
+            .predict_dist(bags, raw=True)
+            .latent_variance
+        )
+        assert variance.mean() > smaller.mean()
 
 
 def test_inducing_point_choices():

@@ -22,8 +22,13 @@ def problem(n_bags=24, seed=1):
 
 
 def quick(**parameters):
-    """An estimator that fits the small problem in about 50 ms."""
+    """An estimator that fits the small problem in half a second, most of which goes into calibration."""
     return PsiVGPMIL(**{**QUICK, **parameters})
+
+
+def brief(**parameters):
+    """An estimator that does all that a fit does, but only four passes of it."""
+    return quick(**{"max_iter": 4, "tol": 0.0, **parameters})
 
 
 @cache

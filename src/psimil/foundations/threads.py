@@ -58,6 +58,9 @@ def single_threaded_blas() -> Iterator[None]:
     ...     available_threads() == before
     True
     """
+    if _granted.get():  # within such a block already
+        yield
+        return
     token = _granted.set(available_threads())
     try:
         with _controller().limit(limits=1, user_api="blas"):

@@ -23,9 +23,10 @@ from psimil.model.label_posteriors import RULES
 
 Array = NDArray[Any]
 
-ELEMENTWISE_PARTS = 4  # of a block: long enough that numpy's overhead does not count, enough for the threads
+# Parts of a block, and rows that make one worth its overhead; always the same however many threads work on them.
+ELEMENTWISE_PARTS, ELEMENTWISE_ROWS = 4, 1000
+GRAM_PARTS, GRAM_ROWS = 8, 250
 _scratch = Scratch()  # of each thread, for blocks and chunks
-GRAM_PARTS = 8  # partial sums of a block, always the same however many threads work on them
 
 
 @dataclass(frozen=True)
@@ -204,7 +205,8 @@ def _labels_and_theta(
 ) -> Array:
     """Eqs. (25) and (28) of a block; returns the four data terms of its bound."""
     rule, offsets = RULES[problem.rule], problem.labels.offsets
-    edges = np.unique(np.linspace(block.first, block.last, ELEMENTWISE_PARTS + 1).astype(int))
+    parts = min(ELEMENTWISE_PARTS, 1 + (block.stop - block.start) // ELEMENTWISE_ROWS)
+    edges = _edges(block.first, block.last, parts)
 
     def part(i: int) -> Array:
         bags = Chunk(int(edges[i]), int(edges[i + 1]), int(offsets[edges[i]]), int(offsets[edges[i + 1]]))
@@ -218,6 +220,11 @@ def _labels_and_theta(
         return np.array([w_bags @ q.potential, scale_mixture, w_bags @ q.bags, w_bags @ q.entropy])
 
     return np.asarray(np.sum(list(run(part, range(len(edges) - 1))), axis=0))
+
+
+def _edges(first: int, last: int, parts: int) -> list[int]:
+    """Where up to so many parts of nearly equal length begin and end."""
+    return sorted({first + (last - first) * i // parts for i in range(parts + 1)})
 
 
 def _add_statistics(
@@ -237,7 +244,7 @@ def _add_statistics(
     dtype = V.dtype
     root, kappa = np.sqrt(theta).astype(dtype, copy=False)[:, None], kappa.astype(dtype, copy=False)
     step = chunk_rows(V.shape[1], dtype)
-    edges = np.unique(np.linspace(0, len(V), GRAM_PARTS + 1).astype(int))
+    edges = _edges(0, len(V), min(GRAM_PARTS, 1 + len(V) // GRAM_ROWS))
 
     def part(i: int) -> tuple[Array, Array]:
         partial, linear = np.zeros(gram.shape, dtype=dtype), np.zeros(len(V_kappa), dtype=dtype)

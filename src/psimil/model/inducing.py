@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.cluster import KMeans, kmeans_plusplus
 from sklearn.exceptions import ConvergenceWarning
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from psimil.foundations.errors import DataWarning
 from psimil.model.kernels import Kernel
@@ -56,6 +57,12 @@ def choose_inducing(X: Array, positive: Array, count: int, how: str, kernel: Ker
     return np.unique(np.concatenate(points), axis=0)
 
 
+@cache
+def _libraries() -> ThreadpoolController:
+    """BLAS and OpenMP; looking for them takes as long as a small k-means."""
+    return ThreadpoolController()
+
+
 def _kmeans(X: Array, count: int, rng: np.random.Generator) -> Array:
     """Lloyd's algorithm on a sample, single-threaded so that equal seeds give equal bits."""
     limit = SAMPLE_PER_POINT * count
@@ -63,7 +70,7 @@ def _kmeans(X: Array, count: int, rng: np.random.Generator) -> Array:
         X = X[np.sort(rng.choice(len(X), limit, replace=False))]
     if len(X) <= count:
         return np.unique(X, axis=0)
-    with threadpool_limits(1), warnings.catch_warnings():
+    with _libraries().limit(limits=1), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         seed = int(rng.integers(2**31))
         start, _ = kmeans_plusplus(X, count, random_state=seed)
