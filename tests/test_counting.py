@@ -28,7 +28,7 @@ def test_that_fails(faults):
 """
 
 
-@pytest.mark.parametrize("workers", [[], ["-n", "2"]], ids=["alone", "spread"])
+@pytest.mark.parametrize("workers", [pytest.param([], marks=pytest.mark.slow), ["-n", "2"]], ids=["alone", "spread"])
 def test_counts_arrive(tmp_path, workers):
     (tmp_path / "conftest.py").write_text(
         "from counting import Counting, faults, tried\n"
