@@ -13,14 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psimil.bagtable import BagTable, bag_labels, instance_labels
+from psimil.columns import INSTANCE_LABEL, LABEL, NUMERIC, as_numbers, ids_as_text, whole_numbers
 from psimil.foundations.errors import DataWarning, InputError
 from psimil.model.bags import Bags
 
 if TYPE_CHECKING:
     import pandas as pd
 
-LABEL, INSTANCE_LABEL = "label", "instance_label"
-NUMERIC = "biuf"
 EMPTY = ["", "NA", "N/A", "NaN", "nan", "None", "null", "NULL"]
 
 Array = NDArray[Any]
@@ -128,12 +127,12 @@ def table_from_frame(
     label = label or (LABEL if LABEL in frame.columns else None)
     instance_label = instance_label or (INSTANCE_LABEL if INSTANCE_LABEL in frame.columns else None)
     chosen = _feature_columns(frame, name, features, {bag, label, instance_label})
-    X = np.column_stack([_numbers(frame[column], column) for column in chosen])
-    bags = Bags.from_arrays(X, _ids(frame[bag], bag))
+    X = np.column_stack([as_numbers(frame[column], column) for column in chosen])
+    bags = Bags.from_arrays(X, whole_numbers(ids_as_text(frame[bag], bag)))
     return BagTable(
         bags,
-        None if label is None else bag_labels(bags, _numbers(frame[label], label)),
-        None if instance_label is None else instance_labels(bags, _numbers(frame[instance_label], instance_label)),
+        None if label is None else bag_labels(bags, as_numbers(frame[label], label)),
+        None if instance_label is None else instance_labels(bags, as_numbers(frame[instance_label], instance_label)),
         tuple(map(str, chosen)),
     )
 
@@ -153,38 +152,6 @@ def _feature_columns(
     return numeric
 
 
-def _ids(column: pd.Series[Any], name: str) -> Array:
-    """(N,) whole numbers when all are written as such, text otherwise; no id may be missing."""
-    check_plain(column, name)
-    missing = np.flatnonzero(column.isna() | (column == ""))
-    if len(missing):
-        raise InputError(f'row {missing[0] + 1} has no bag id (column "{name}"). Fill it in or remove the row.')
-    text = np.asarray(column.to_numpy()).astype(str)
-    for identifier in np.unique(text):
-        if not identifier.isprintable():
-            raise InputError(f"bag id {str(identifier)!r} holds a line break or another control character.")
-    try:
-        numbers = text.astype(np.int64)
-    except (ValueError, OverflowError):
-        return text
-    return numbers if np.array_equal(numbers.astype(str), text) else text
-
-
-def check_plain(column: pd.Series[Any], name: str) -> None:
-    """Refuse ids that are bytes, lists or records, as parquet files can hold them.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> check_plain(pd.Series(["a", "b"]), "bag")
-    >>> check_plain(pd.Series([[1], [2]]), "bag")
-    Traceback (most recent call last):
-    psimil.foundations.errors.InputError: column "bag" must hold text or numbers; bytes, lists and records are no ids.
-    """
-    if column.dtype == object and any(isinstance(value, (bytes, list, tuple, dict, np.ndarray)) for value in column):
-        raise InputError(f'column "{name}" must hold text or numbers; bytes, lists and records are no ids.')
-
-
 def reason(error: Exception, path: Path) -> str:
     """What a reader says about a file, in one line and without its folder.
 
@@ -194,13 +161,6 @@ def reason(error: Exception, path: Path) -> str:
     "cannot open 'bags.parquet'"
     """
     return _one_line(str(error).replace(str(path), path.name))
-
-
-def _numbers(column: pd.Series[Any], name: str) -> NDArray[np.float64]:
-    """(N,) float64, nan where empty."""
-    if column.dtype.kind not in NUMERIC and column.notna().any():
-        raise InputError(f'column "{name}" must hold numbers, got {column.dropna().iloc[0]!r} among them.')
-    return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
 
 
 def _one_line(message: object) -> str:

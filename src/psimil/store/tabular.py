@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psimil.bagtable import bag_labels, instance_labels
+from psimil.columns import INSTANCE_LABEL, LABEL, NUMERIC, as_numbers, ids_as_text, whole_numbers
 from psimil.foundations.errors import DataWarning, InputError
-from psimil.frames import INSTANCE_LABEL, LABEL, NUMERIC, check_plain
 from psimil.model.bags import Bags
 from psimil.store.layout import UNKNOWN
 
@@ -73,7 +73,8 @@ class Table:
             if len(chunk):
                 for column, dtype in zip(chunk.columns, chunk.dtypes, strict=True):
                     kinds[column].add(dtype.kind)
-                for identifier, n in zip(*np.unique(self._ids(chunk, n_rows), return_counts=True), strict=True):
+                found = np.unique(ids_as_text(chunk[bag], bag, n_rows), return_counts=True)
+                for identifier, n in zip(*found, strict=True):
                     counts[str(identifier)] = counts.get(str(identifier), 0) + int(n)
                 n_rows, self.n_chunks = n_rows + len(chunk), self.n_chunks + 1
         if not n_rows:
@@ -84,7 +85,7 @@ class Table:
         self.feature_names: tuple[str, ...] | None = tuple(map(str, self._features))
         self.n_features = len(self._features)
         text = np.array(list(counts))
-        ids = _whole_numbers(text)
+        ids = whole_numbers(text)
         order = np.argsort(ids)
         self.ids, self.sizes = ids[order], np.array(list(counts.values()))[order]
         self._position = {str(text[k]): b for b, k in enumerate(order)}
@@ -99,7 +100,8 @@ class Table:
         for chunk in self._chunks():
             if not len(chunk):
                 continue
-            bag = np.array([self._position.get(identifier, -1) for identifier in self._ids(chunk, n_rows).tolist()])
+            ids = ids_as_text(chunk[self._bag], self._bag, n_rows)
+            bag = np.array([self._position.get(identifier, -1) for identifier in ids.tolist()])
             found, first = np.unique(bag, return_inverse=True)
             skeleton = Bags.from_arrays(np.zeros((len(chunk), 1)), first)
             skeleton = Bags(skeleton.X, skeleton.offsets, self.ids[found], skeleton.rows)
@@ -109,12 +111,12 @@ class Table:
             next_place[found] += skeleton.sizes
             if found[0] < 0 or (next_place > ends).any():
                 raise InputError(f"{self._name} was changed while it was read. Import it when it is complete.")
-            X = np.column_stack([_numbers(chunk[column], column) for column in self._features])
+            X = np.column_stack([as_numbers(chunk[column], column) for column in self._features])
             known = None
             if self._label is not None:
-                self._merge(y, found, bag_labels(skeleton, _numbers(chunk[self._label], self._label)))
+                self._merge(y, found, bag_labels(skeleton, as_numbers(chunk[self._label], self._label)))
             if self._instance_label is not None:
-                known = instance_labels(skeleton, _numbers(chunk[self._instance_label], self._instance_label))
+                known = instance_labels(skeleton, as_numbers(chunk[self._instance_label], self._instance_label))
             n_rows += len(chunk)
             yield Rows(places, X[skeleton.rows], known)
         self.y = None if self._label is None else y
@@ -135,16 +137,6 @@ class Table:
         if not chunk.columns.is_unique:
             raise InputError(f'{self._name} has more than one column "{chunk.columns[chunk.columns.duplicated()][0]}".')
 
-    def _ids(self, chunk: pd.DataFrame, n_rows: int) -> Array:
-        """(n,) bag ids of a chunk that comes after n_rows rows, as text."""
-        column = chunk[self._bag]
-        check_plain(column, self._bag)
-        missing = np.flatnonzero(column.isna() | (column == ""))
-        if len(missing):
-            row = n_rows + int(missing[0]) + 1
-            raise InputError(f'row {row} has no bag id (column "{self._bag}"). Fill it in or remove the row.')
-        return np.asarray(column.to_numpy()).astype(str)
-
     def _numeric(self, kinds: dict[Any, set[str]]) -> list[Any]:
         """The columns that are features: numbers in every chunk, or true and false in every chunk."""
         candidates = [c for c in kinds if c not in (self._bag, self._label, self._instance_label)]
@@ -157,19 +149,3 @@ class Table:
                 f"{self._name}: columns that are not numeric are not used: {skipped}.", DataWarning, stacklevel=4
             )
         return numeric
-
-
-def _whole_numbers(text: Array) -> Array:
-    """Ids as whole numbers when all are written as such."""
-    try:
-        numbers = text.astype(np.int64)
-    except (ValueError, OverflowError):
-        return text
-    return numbers if np.array_equal(numbers.astype(str), text) else text
-
-
-def _numbers(column: pd.Series[Any], name: str) -> NDArray[np.float64]:
-    """(n,) float64, nan where empty."""
-    if column.dtype.kind not in NUMERIC and column.notna().any():
-        raise InputError(f'column "{name}" must hold numbers, got {column.dropna().iloc[0]!r} among them.')
-    return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
