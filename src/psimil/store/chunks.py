@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 MAX_RATIO = 1100  # of deflate, which numpy packs archives with
 CHUNK_BYTES, MAX_ROWS = 2 << 20, 100_000
+BUFFER, AT_ONCE = 1 << 16, 64 << 20  # bytes of a parquet file: read ahead, and of one whose columns are read whole
 
 
 def chunk_rows(n_columns: int) -> int:
@@ -85,7 +86,9 @@ def parquet_chunks(path: Path) -> Iterator[pd.DataFrame]:
     except ImportError as error:
         raise InputError("reading parquet needs pyarrow: pip install 'psimil[parquet]'.") from error
     with _explained(path, "parquet"):
-        file = pq.ParquetFile(path, pre_buffer=False, buffer_size=1 << 16)
+        # A buffer spares memory, but a page that lies about its size gets as much as it asks for.
+        buffer_size = BUFFER if path.stat().st_size > AT_ONCE else 0
+        file = pq.ParquetFile(path, pre_buffer=False, buffer_size=buffer_size)
         batches = file.iter_batches(chunk_rows(len(file.schema_arrow)), use_threads=False)
         first = file.schema_arrow.empty_table().to_pandas()
     yield first
