@@ -40,7 +40,7 @@ RESULTS = ROOT / "docs" / "mutants.csv"
 COLUMNS = ("file", "line", "column", "operator", "after", "before", "result", "seconds")
 HEAVY = ("numpy", "scipy.optimize", "scipy.stats", "sklearn.cluster", "sklearn.model_selection", "pandas", "joblib")
 HEAVY += ("matplotlib", "safetensors.numpy", "pyarrow.parquet")
-LIMIT = 90.0  # seconds of a child
+LIMIT, FILES = 90.0, 50_000  # seconds of a child, and files that it may leave at a time
 LONGEST, BUDGET = 8.0, 10.0  # seconds, unmutated, of one test and of all tests of a module
 TESTS = {
     "atomic": "atomic storage store_writer",
@@ -146,7 +146,7 @@ class Chosen:
 
 
 def forked(work: Callable[[Path], int], limit: float) -> int | None:
-    """The code that ``work`` returns in a child of its own, None when it took longer than ``limit`` seconds."""
+    """The code that ``work`` returns in a child of its own, None when it took too long or filled the disk."""
     folder = Path(tempfile.mkdtemp(prefix="mutate-"))
     child = os.fork()
     if not child:
@@ -160,9 +160,9 @@ def forked(work: Callable[[Path], int], limit: float) -> int | None:
             code = work(folder)
         finally:
             os._exit(code)
-    until = time.monotonic() + limit
+    until, free = time.monotonic() + limit, os.statvfs(folder).f_ffree
     try:
-        while time.monotonic() < until:
+        while time.monotonic() < until and free - os.statvfs(folder).f_ffree < FILES:
             done, status = os.waitpid(child, os.WNOHANG)
             if done:
                 return os.waitstatus_to_exitcode(status)
