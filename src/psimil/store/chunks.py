@@ -99,6 +99,8 @@ def parquet_chunks(path: Path) -> Iterator[pd.DataFrame]:
                 chunk = None if batch is None else batch.to_pandas()
             if chunk is None:
                 return
+            if not chunk.columns.equals(first.columns):
+                raise InputError(f"{path.name} cannot be read as parquet: its rows have other columns than it says.")
             yield chunk
 
 
