@@ -12,7 +12,7 @@ from timing import last_line
 
 from psimil.ct.folder import list_folder
 from psimil.ct.series import read_series
-from psimil.ct.windows import windows
+from psimil.ct.windows import apply_windows
 
 SLICES = 35
 REAL = Path(__file__).resolve().parents[2] / "shared" / "data" / "ct" / "cq500_head_series"
@@ -36,7 +36,7 @@ def pydicom_alone(folder: Path) -> None:
 
 def ours(folder: Path) -> None:
     """Headers, order, Hounsfield units, three windows of 128 x 128."""
-    images = windows(read_series(folder, hasher=str).hu)
+    images = apply_windows(read_series(folder, hasher=str).hu)
     assert images.shape == (SLICES, 3, 128, 128)
 
 

@@ -22,7 +22,7 @@ from psimil.ct.cohort import ReadingRules
 from psimil.ct.index import index_folder
 from psimil.ct.phantom_files import write_phantoms
 from psimil.ct.series import read_series
-from psimil.ct.windows import BLOOD, windows
+from psimil.ct.windows import BLOOD, apply_windows
 from psimil.inference.moments import instance_moments
 from psimil.inference.prediction import Prediction
 from psimil.result_set import ResultSet
@@ -72,7 +72,7 @@ def results_of(folder: Path) -> ResultSet:
     variance = np.full(SLICES, 0.8)
     bags = (np.array([series.study_id]), np.array([0, SLICES]), None)
     prediction = Prediction.build(bags, (latent, variance), instance_moments(latent, variance), aggregate="max")
-    images = np.rint(255 * windows(scan.hu, (BLOOD,), size=96)[:, 0]).astype(np.uint8)
+    images = np.rint(255 * apply_windows(scan.hu, (BLOOD,), size=96)[:, 0]).astype(np.uint8)
     return ResultSet.of(
         prediction, kind="ct", positions=scan.positions, images=images, series=(series.id,), model=CARD
     )  # fmt: skip

@@ -20,7 +20,7 @@ from psimil.ct.limits import Limits
 from psimil.ct.quiet import quiet_pydicom
 from psimil.ct.sandbox import Sandbox
 from psimil.ct.series import read_series
-from psimil.ct.windows import WINDOWS, windows
+from psimil.ct.windows import WINDOWS, apply_windows
 
 LIMITS = Limits(side=512, frames=64, file_bytes=1 << 20, multiframe_bytes=4 << 20, scan_bytes=64 << 20)
 DECODED = 200  # one in so many compressed images is given to the child process; the others are black
@@ -55,7 +55,7 @@ def target(folder: Path) -> Target:
     def run(data: bytes) -> str:
         path.write_bytes(data)
         scan = read_series(path, hasher=hasher, limits=LIMITS, sandbox=sandbox)
-        small = windows(scan.hu[:1], WINDOWS, size=8)
+        small = apply_windows(scan.hu[:1], WINDOWS, size=8)
         assert scan.hu.min() >= -1024 and scan.hu.max() <= 3071, "Hounsfield units out of range"
         assert np.isfinite(scan.positions).all(), "positions are not finite"
         assert np.isfinite(scan.spacing).all(), "spacing is not finite"

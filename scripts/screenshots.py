@@ -19,7 +19,7 @@ from psimil.ct.cohort import ReadingRules
 from psimil.ct.index import index_folder
 from psimil.ct.phantom_files import PhantomFiles, write_phantoms
 from psimil.ct.series import read_series
-from psimil.ct.windows import BLOOD, windows
+from psimil.ct.windows import BLOOD, apply_windows
 from psimil.model.bags import Bags
 from psimil.result_set import ResultSet
 from psimil.viewer.feedback_store import FeedbackStore
@@ -54,7 +54,7 @@ def scan_results(files: PhantomFiles) -> ResultSet:
     labels = np.array([labels_by_id[part.study_id] for part in series])
     bags = Bags.from_list([features(scan.hu) for scan in scans], ids=[part.study_id for part in series])
     prediction = VGPMIL(n_inducing=10, random_state=0).fit(bags, labels).predict_dist(bags)
-    images = np.concatenate([windows(scan.hu, (BLOOD,), size=96)[:, 0] for scan in scans])
+    images = np.concatenate([apply_windows(scan.hu, (BLOOD,), size=96)[:, 0] for scan in scans])
     return ResultSet.of(
         prediction, kind="ct", truth=labels, positions=np.concatenate([scan.positions for scan in scans]),
         images=np.rint(255 * images).astype(np.uint8), series=tuple(part.id for part in series), model=CARD,

@@ -33,7 +33,7 @@ from psimil.oracle import (
     compare,
     gap_summary,
     interval_coverage,
-    latent_model,
+    model_of,
     simulate,
     simulated_ranks,
 )
@@ -86,7 +86,7 @@ def small_problem(name: str, seed: int, settings: Settings) -> tuple[Problem, Sp
         return Problem(X, labels, np.ones(count), HyperbolicSecant(), rule)
 
     problem, new = bags(settings.bags), bags(settings.new_bags)
-    T = next(T for T in simulate(latent_model(problem, gp), 1000, rng)[2] if 0 < T.mean() < 1)
+    T = next(T for T in simulate(model_of(problem, gp), 1000, rng)[2] if 0 < T.mean() < 1)
     return replace(problem, labels=replace(problem.labels, T=T)), gp, new
 
 
@@ -139,7 +139,7 @@ def rank_rows(
 ) -> list[dict[str, Any]]:
     """Uniformity of the oracle's ranks, statistic by statistic."""
     ranks = simulated_ranks(
-        latent_model(problem, gp), rng, repeats=settings.rank_repeats, draws=settings.rank_draws,
+        model_of(problem, gp), rng, repeats=settings.rank_repeats, draws=settings.rank_draws,
         thin=settings.rank_thin,
     )  # fmt: skip
     p_values, distances = ranks.p_values(), ranks.ecdf_distances()

@@ -13,7 +13,7 @@ from psimil.cli.main import app
 from psimil.datasets import make_bags
 
 ROOT = Path(__file__).parents[1]
-QUICK = ["--inducing", "8", "--max-iter", "40"]
+QUICK = ["--n-inducing", "8", "--max-iter", "40"]
 
 
 def call(*arguments):

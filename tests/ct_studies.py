@@ -7,7 +7,7 @@ import numpy as np
 from ct_files import head, uid_of, write_slice
 
 SLICES = 6
-FEW = ["--size", "16", "--epochs", "2", "--inducing", "8", "--features", "4"]
+FEW = ["--size", "16", "--epochs", "2", "--n-inducing", "8", "--n-features", "4"]
 
 
 def write_studies(folder, count=12, seed=0, **tags):

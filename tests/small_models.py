@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 
 from problems import labellings, make, normal_grid
-from psimil.oracle import latent_model
+from psimil.oracle import model_of
 
 
 def sigmoid(x):
@@ -41,4 +41,4 @@ SMALL = [(100.0, 0.0), (2.0, 1.5), (np.inf, 0.0), (np.inf, 1.5)]
 
 def small_model(H, bias, T=(1, 0, 1)):
     problem, gp = make(3, (2, 1, 3), M=1 if bias else 2, H=H, bias=bias, T=T, residual="projected", variance=4.0)
-    return problem, gp, latent_model(problem, gp)
+    return problem, gp, model_of(problem, gp)

@@ -56,7 +56,11 @@ FIT = {
     "B6 two": (replaced(0, bag_of(2)), labels(20, b3=2), "label of bag 3 is 2; labels must be 0 or 1."),
     "B6 minus one": (replaced(0, bag_of(2)), labels(20, b3=-1), "label of bag 3 is -1; labels must be 0 or 1."),
     "B6 nan": (replaced(0, bag_of(2)), labels(20, b3=np.nan), "label of bag 3 is nan; labels must be 0 or 1."),
-    "B6 text": (replaced(0, bag_of(2)), labels(20, b3="yes"), "label of bag 3 is yes; labels must be 0 or 1."),
+    "B6 text": (
+        replaced(0, bag_of(2)),
+        labels(20, b3="yes"),
+        "label of bag 3 is 'yes'; labels must be the numbers 0 or 1.",
+    ),
     "B6 none": (replaced(0, bag_of(2)), labels(20, b3=None), "label of bag 3 is None; labels must be 0 or 1."),
     "B6 half": (replaced(0, bag_of(2)), labels(20, b3=0.5), "label of bag 3 is 0.5; labels must be 0 or 1."),
     "B6 table": (replaced(0, bag_of(2)), np.eye(20), "labels have shape (20, 20), expected one per bag."),

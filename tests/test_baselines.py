@@ -109,7 +109,7 @@ def test_tables_with_bag_ids_give_the_same(kind):
     rows = np.argsort(place, kind="stable")  # the first instances of all bags, then the second ones, ...
     X, ids = BAGS.X[rows], BAGS.bag_index[rows]
     expected = clone(kind).fit(BAGS, Y).predict_proba(BAGS)
-    np.testing.assert_array_equal(clone(kind).fit(X, Y, bag_ids=ids).predict_proba(X, ids), expected)
+    np.testing.assert_array_equal(clone(kind).fit(X, Y, bag_ids=ids).predict_proba(X, bag_ids=ids), expected)
 
 
 @each

@@ -117,7 +117,7 @@ def test_same_seed_same_model_and_the_config_of_a_run_gives_it_again(files, tmp_
 @pytest.mark.parametrize("preset", ["paper", "published"])
 @pytest.mark.parametrize("model", ["vgpmil", "gvgpmil"])
 def test_presets_and_their_configs(files, tmp_path, preset, model):
-    options = ["--preset", preset, "--model", model, "--inducing", "6", "--max-iter", "2", "--json"]
+    options = ["--preset", preset, "--model", model, "--n-inducing", "6", "--max-iter", "2", "--json"]
     first = call("fit", files / "train.csv", "--out", tmp_path / "a", *options)
     assert first.exit_code == 0, first.output
     config = tomllib.loads((tmp_path / "a" / "config.toml").read_text())
@@ -128,12 +128,14 @@ def test_presets_and_their_configs(files, tmp_path, preset, model):
         "fit", files / "train.csv", "--out", tmp_path / "b", "--config", tmp_path / "a" / "config.toml", "--json"
     )
     assert json.loads(again.stdout)["elbo"] == json.loads(first.stdout)["elbo"]
+    for name in ("config.toml", "model.safetensors"):
+        assert (tmp_path / "b" / name).read_bytes() == (tmp_path / "a" / name).read_bytes(), name
 
 
 def test_options_win_over_the_file_and_the_file_over_defaults(files, tmp_path):
     (tmp_path / "c.toml").write_text('n_inducing = 5\nmax_iter = 3\nH = inf\nhyperparameters = "none"\nalpha = 2\n')
-    done = call("fit", files / "train.csv", "--out", tmp_path / "a", "--config", tmp_path / "c.toml", "--inducing", "7",
-                "--H", "100", "--aggregate", "max", "--label-posterior", "mean-field")  # fmt: skip
+    done = call("fit", files / "train.csv", "--out", tmp_path / "a", "--config", tmp_path / "c.toml", "--n-inducing",
+                "7", "--H", "100", "--aggregate", "max", "--label-posterior", "mean-field")  # fmt: skip
     assert done.exit_code == 0, done.output
     config = tomllib.loads((tmp_path / "a" / "config.toml").read_text())
     assert (config["n_inducing"], config["max_iter"], config["H"], config["mean"]) == (7, 3, 100.0, "constant")

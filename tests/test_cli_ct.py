@@ -136,7 +136,7 @@ def killed_after(command, environment, seconds):
 @pytest.mark.slow
 def test_a_killed_training_resumes_to_the_same_bytes(studies, tmp_path):
     """Bar of the feature: 20 kills at random moments."""
-    settings = ["--size", "24", "--epochs", "12", "--inducing", "8", "--features", "4"]
+    settings = ["--size", "24", "--epochs", "12", "--n-inducing", "8", "--n-features", "4"]
     command = [
         sys.executable,
         "-m",

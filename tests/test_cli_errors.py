@@ -20,7 +20,7 @@ def files(tmp_path_factory):
 
 def test_warnings_are_lines_on_stderr(files, tmp_path):
     done = call("fit", files / "train.csv", "--out", tmp_path / "a", "--alpha", "1", "--beta", "4", "--max-iter", "2",
-                "--inducing", "8", "--json")  # fmt: skip
+                "--n-inducing", "8", "--json")  # fmt: skip
     assert done.exit_code == 0
     lines = done.stderr.splitlines()
     assert len(lines) == 2 and all(line.startswith("warning: ") for line in lines)
@@ -72,10 +72,10 @@ def test_foreign_folders_and_files_are_never_written_to(files, tmp_path):
         ("qqqqq = 1", 'unknown key "qqqqq" in config line 1.'),
         ("verbose = 1", 'unknown key "verbose" in config line 1'),
         ("H = = 5", "is not valid TOML"),
-        ("H = -1", "H must be > 0, got -1."),
-        ('n_inducing = "many"', "n_inducing must be >= 1"),
+        ("H = -1", "H must be a number > 0, got -1."),
+        ('n_inducing = "many"', "n_inducing must be a whole number >= 1"),
         ('random_state = "x"', "random_state must be a whole number"),
-        ('standardize = "no"', "standardize must be true or false"),
+        ('standardize = "no"', "standardize must be True or False, got 'no'."),
         ("feature_fingerprint = 3", "feature_fingerprint must be text"),
         ('model = "svm"', "model must be one of vgpmil, gvgpmil"),
         ('alpha = "one"', "alpha and beta must be numbers"),
@@ -108,7 +108,7 @@ def test_config_problems_are_usage_errors(files, tmp_path, text, expected):
         (["fit", "x.csv", "--out", "o", "--H", "0"], "not > 0"),
         (["fit", "x.csv", "--out", "o", "--H", "nan"], "not > 0"),
         (["fit", "x.csv", "--out", "o", "--H", "big"], "not a number"),
-        (["fit", "x.csv", "--out", "o", "--inducing", "0"], "--inducing"),
+        (["fit", "x.csv", "--out", "o", "--n-inducing", "0"], "--n-inducing"),
         (["fit", "x.csv", "--out", "o", "--label-posterior", "max"], "needs a finite H"),
     ],
 )

@@ -32,7 +32,7 @@ def one_thread():
 def model():
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        return AttCNN(n_features=5, attention=6, channels=(8, 8)).eval()
+        return AttCNN(n_features=5, attention_width=6, channels=(8, 8)).eval()
 
 
 def random_slices(n=14, size=12, seed=0):

@@ -63,7 +63,10 @@ BAD = {
     "B24 cut pixels": (bytes_changed(lambda c: c[:-1000]), rf"pixel data has {PIXELS - 1000} of {PIXELS} bytes\."),
     "B24 short pixels": (tags(PixelData=b"\0" * 100), rf"pixel data has 100 of {PIXELS} bytes\."),
     "B25 no rows": (tags(Rows=0), r"0 x 32 pixels in 1 frames: there is no image\."),
-    "B25 large": (tags(Rows=65535, Columns=65535), r"65535 x 65535 pixels is above the limit 4096 x 4096 \(--max-pix"),
+    "B25 large": (
+        tags(Rows=65535, Columns=65535),
+        r"65535 x 65535 pixels is above the limit 4096 x 4096 \(--max-pixels\)",
+    ),
     "B25 UL rows": (bytes_changed(long_rows), r"2147483647 x 32 pixels is above the limit"),
     "B25 frames": (tags(NumberOfFrames=2**31 - 1), r"2147483647 frames are above the limit of 2048\."),
     "B27 nested": (nested, r"header nested deeper than 32 levels\."),
@@ -83,9 +86,8 @@ def test_one_bad_slice_is_named_and_can_be_left_out(tmp_path, name):
     make, reason = BAD[name]
     write_series(tmp_path, N)
     make(tmp_path / "canary")
-    with pytest.raises(
-        InputError, match=rf"^1 of 6 slices cannot be read\. slice 6: {reason}.*--skip-bad\.$"
-    ) as caught:
+    words = rf"^1 of 6 slices cannot be read\. slice 6: {reason}.* Leave them out with skip_bad=True \(--skip-bad\)\.$"
+    with pytest.raises(InputError, match=words) as caught:
         read(tmp_path)
     assert "canary" not in str(caught.value).lower()
     assert "\n" not in str(caught.value)
@@ -115,7 +117,8 @@ def test_other_modalities_are_refused_unless_allowed(tmp_path, modality, shown):
     """B28; a modality that is no known word may be anything and is not shown."""
     write_series(tmp_path, 2, Modality=modality)
     with pytest.raises(
-        InputError, match=rf"^slice 2: modality {shown}.* expected CT \(--allow-modality\)\.$"
+        InputError,
+        match=rf"^slice 2: modality {shown}.* expected CT \(--allow-modality\)\. In Python, name it in modalities\.$",
     ) as caught:
         read(tmp_path)
     assert "CANARY" not in str(caught.value)

@@ -189,7 +189,7 @@ def test_the_rule_does_not_depend_on_the_order_of_series(study):
 
 def test_a_study_without_axial_series_is_refused(tmp_path):
     write_series(tmp_path, 3, ImageType=["ORIGINAL", "PRIMARY", "LOCALIZER"])
-    with pytest.raises(InputError, match=r"has no axial series; it has: scout. Name one with --series"):
+    with pytest.raises(InputError, match=r"has no axial series; it has: scout. Name one with series=ID \(--series\)"):
         choose_series(index(tmp_path).studies[0])
 
 

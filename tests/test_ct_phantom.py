@@ -192,8 +192,13 @@ def test_the_same_seed_gives_the_same_bytes(tmp_path):
 def test_studies_are_not_mixed_and_numbers_are_checked(tmp_path, written):
     with pytest.raises(InputError, match="has studies already; remove it or name another folder"):
         write_phantoms(written[0].studies.parent, 1, size=32)
-    for options in ({"scans": 0}, {"share": 1.5}, {"seed": -1}, {"size": 8}):
-        with pytest.raises(InputError, match="phantoms need scans >= 1"):
+    for options, words in (
+        ({"n_scans": 0}, "n_scans must be a whole number >= 1, got 0"),
+        ({"share": 1.5}, "phantoms need a share in"),
+        ({"seed": -1}, "seed must be a whole number >= 0, got -1"),
+        ({"size": 8}, "a size in .32, 1024., got 0.5 and 8"),
+    ):
+        with pytest.raises(InputError, match=words):
             write_phantoms(tmp_path, **options)
     assert not list(tmp_path.iterdir())
 

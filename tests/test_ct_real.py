@@ -11,7 +11,7 @@ from pydicom import dcmread
 from psimil.ct.index import index_folder
 from psimil.ct.selection import choose_series
 from psimil.ct.series import read_series
-from psimil.ct.windows import BLOOD, windows
+from psimil.ct.windows import BLOOD, apply_windows
 
 DATA = Path(os.environ.get("PSIMIL_DATA", Path(__file__).resolve().parents[2] / "shared" / "data")) / "ct"
 SERIES, SINGLE = DATA / "cq500_head_series", DATA / "single"
@@ -65,7 +65,7 @@ def test_the_compressed_slice_equals_its_plain_twin(scan):
 
 def test_the_bleed_is_bright_in_the_blood_window():
     scan = single("cq500_ct1_5mm")
-    image = windows(scan.hu, [BLOOD], size=128)[0, 0]
+    image = apply_windows(scan.hu, [BLOOD], size=128)[0, 0]
     bleed, mirrored = image[57:65, 44:58], image[57:65, 70:84]
     assert bleed.mean() > mirrored.mean() + 0.1
     assert bleed.min() > np.percentile(mirrored, 90)

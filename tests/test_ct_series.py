@@ -88,7 +88,7 @@ def test_two_series_must_be_chosen_from(tmp_path):
     for z in range(3):
         write_slice(tmp_path / f"other{z}", z=z, series="other")
     with pytest.raises(
-        InputError, match=r"^folder has 2 series \(4 and 3 slices\). Choose one with --series: "
+        InputError, match=r"^folder has 2 series \(4 and 3 slices\). Choose one with --series \(series= in Python\): "
     ) as caught:
         read_series(tmp_path, hasher=lambda uid: uid[-4:])
     wanted = str(caught.value).split()[-1].rstrip(".")

@@ -143,9 +143,8 @@ def test_unsafe_names_are_refused(tmp_path, name):
 
 
 def test_names_that_meet_on_some_systems_are_refused(tmp_path):
-    for ids in (["A", "a"], ["a", "a"]):
-        with pytest.raises(InputError, match="would share a file"):
-            datasets.write_torchmil(tmp_path / "data", Bags.from_list([[[1.0]], [[2.0]]], ids=ids), [0, 1])
+    with pytest.raises(InputError, match="would share a file"):
+        datasets.write_torchmil(tmp_path / "data", Bags.from_list([[[1.0]], [[2.0]]], ids=["A", "a"]), [0, 1])
 
 
 @pytest.mark.parametrize(

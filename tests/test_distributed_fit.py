@@ -159,7 +159,7 @@ def test_a_client_is_a_client(data):
 
 def test_commands_on_a_cluster_write_the_same_tables(local, tmp_path):
     frame_of(n_bags=60).to_csv(tmp_path / "train.csv", index=False)
-    options = ["--inducing", "6", "--max-iter", "8", "--batch-bags", "20"]
+    options = ["--n-inducing", "6", "--max-iter", "8", "--batch-bags", "20"]
     assert call("data", "import", tmp_path / "train.csv", tmp_path / "store").exit_code == 0
     address = ["--cluster", local.scheduler_address]
     for name, more in (("alone", ["--checkpoint", tmp_path / "part"]), ("spread", address)):

@@ -205,7 +205,7 @@ def test_same_seed_same_bits_and_the_global_state_is_untouched():
     one, two = (quick(**settings).fit(bags, y) for _ in range(2))
     np.testing.assert_array_equal(one.predict_proba(bags), two.predict_proba(bags))
     np.testing.assert_array_equal(one.q_cov_, two.q_cov_)
-    sampled = [m.predict_dist(bags, method="sample").prob for m in (one, one, two)]
+    sampled = [m.predict_dist(bags, expectation="sample").prob for m in (one, one, two)]
     np.testing.assert_array_equal(sampled[0], sampled[1])
     np.testing.assert_array_equal(sampled[0], sampled[2])
     other = quick(**settings, inducing="kmeans").set_params(random_state=1).fit(bags, y)

@@ -126,20 +126,20 @@ def test_wider_levels_contain_narrower_ones():
 def test_sampling_agrees_within_its_error():
     bags, _, _ = problem()
     exact = fitted().predict_dist(bags)
-    sampled = fitted().predict_dist(bags, method="sample", n_samples=20_000)
+    sampled = fitted().predict_dist(bags, expectation="sample", n_samples=20_000)
     standard_error = exact.instance_std / np.sqrt(20_000)
     assert (np.abs(sampled.instance_prob - exact.instance_prob) < 5 * standard_error + 1e-9).all()
     assert (sampled.instance_prob != exact.instance_prob).any()
     np.testing.assert_allclose(sampled.instance_std, exact.instance_std, rtol=0.06)
-    few = fitted().predict_dist(bags, method="sample", n_samples=100)
+    few = fitted().predict_dist(bags, expectation="sample", n_samples=100)
     assert np.abs(few.prob - exact.prob).max() > np.abs(sampled.prob - exact.prob).max()
 
 
 def test_the_expectation_parameter_is_the_default_method():
     bags, y, _ = problem()
     model = quick(expectation="sample").fit(bags, y)
-    np.testing.assert_array_equal(model.predict_dist(bags).prob, model.predict_dist(bags, method="sample").prob)
-    assert (model.predict_dist(bags).prob != model.predict_dist(bags, method="quadrature").prob).any()
+    np.testing.assert_array_equal(model.predict_dist(bags).prob, model.predict_dist(bags, expectation="sample").prob)
+    assert (model.predict_dist(bags).prob != model.predict_dist(bags, expectation="quadrature").prob).any()
 
 
 @pytest.mark.parametrize("raw", [True, False])
@@ -230,10 +230,10 @@ def test_bags_do_not_influence_each_other():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"method": "guess"}, 'method must be "quadrature" or "sample", got \'guess\'.'),
-        ({"level": 1.0}, "level must lie between 0 and 1, got 1.0."),
-        ({"level": float("nan")}, "level must lie between 0 and 1, got nan."),
-        ({"n_samples": 0}, "n_samples must be >= 2, got 0."),
+        ({"expectation": "guess"}, 'expectation must be "quadrature" or "sample", got \'guess\'.'),
+        ({"level": 1.0}, "level must be a number between 0 and 1, got 1.0."),
+        ({"level": float("nan")}, "level must be a number between 0 and 1, got nan."),
+        ({"n_samples": 0}, "n_samples must be a whole number >= 2, got 0."),
     ],
 )
 def test_wrong_arguments(arguments, message):

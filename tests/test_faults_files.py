@@ -20,7 +20,7 @@ from psimil import PsiVGPMIL
 from psimil.distributed.checkpoint import Checkpoint
 from tiny import fitted, problem, quick
 
-FIT = ["fit", "train.csv", "--model", "vgpmil", "--inducing", "6", "--max-iter", "8", "--quiet"]
+FIT = ["fit", "train.csv", "--model", "vgpmil", "--n-inducing", "6", "--max-iter", "8", "--quiet"]
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ import pytest
 from commands import frame_of
 from nursery import Nursery, digest_and_facts
 
-FIT = ["--model", "vgpmil", "--inducing", "6", "--max-iter", "8", "--quiet"]
+FIT = ["--model", "vgpmil", "--n-inducing", "6", "--max-iter", "8", "--quiet"]
 
 
 def fit(nursery, folder, data="train.csv", out="run", checkpoint="c", **environment):

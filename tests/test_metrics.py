@@ -118,7 +118,7 @@ def test_calibration_error_extremes():
         ([[0, 1]], [[0.1, 0.2]], "labels have shape"),
         ([0, 2], [0.1, 0.2], "label 1 is 2; labels must be 0 or 1"),
         ([0, np.nan], [0.1, 0.2], "label 1 is nan"),
-        (["yes", "no"], [0.1, 0.2], "label 0 is yes"),
+        (["yes", "no"], [0.1, 0.2], "label 0 is 'yes'; labels must be the numbers 0 or 1"),
         ([0, 1], [0.1], "2 labels but probabilities of shape"),
         ([0, 1], [0.1, 1.2], "probability 1 is 1.2; probabilities must be between 0 and 1"),
         ([0, 1], [0.1, np.nan], "probabilities have 1 missing values"),
@@ -130,7 +130,7 @@ def test_bad_input_is_named(y, prob, message):
 
 
 def test_bad_bins_and_log_odds():
-    with pytest.raises(InputError, match="bins must be >= 1, got 0"):
+    with pytest.raises(InputError, match="bins must be a whole number >= 1, got 0"):
         expected_calibration_error([0, 1], [0.1, 0.2], bins=0)
     with pytest.raises(InputError, match="2 labels but log-odds of shape"):
         bag_metrics([0, 1], [0.1, 0.2], log_odds=[1.0])

@@ -23,7 +23,7 @@ def three_kinds(seed, n_bags=240):
 def fitted():
     bags, Y = three_kinds(0)
     base = VGPMIL(n_inducing=25, random_state=0)
-    return MultiLabelMIL(base).fit(bags, Y, ["a", "b", "c"]), base
+    return MultiLabelMIL(base).fit(bags, Y, label_names=["a", "b", "c"]), base
 
 
 def test_every_label_is_learned_over_one_kernel(fitted):
@@ -87,7 +87,7 @@ def test_save_and_load(tmp_path, fitted):
 def test_labels_that_do_not_fit(Y, names, message):
     bags, _ = three_kinds(0, n_bags=4)
     with pytest.raises(InputError, match=message):
-        MultiLabelMIL().fit(bags, Y, names)
+        MultiLabelMIL().fit(bags, Y, label_names=names)
 
 
 def test_a_model_that_is_not_fitted():

@@ -31,7 +31,7 @@ def musk(tmp_path_factory):
     half = frame["bag"].isin(bags.names[::2])
     frame[half].to_csv(folder / "train.csv", index=False)
     frame[~half].sample(frac=1, random_state=3).to_csv(folder / "test.csv", index=False)
-    ran("fit", folder / "train.csv", "--out", folder / "model", "--inducing", 20, "--hyperparameters", "none")
+    ran("fit", folder / "train.csv", "--out", folder / "model", "--n-inducing", 20, "--hyperparameters", "none")
     ran("predict", folder / "model", folder / "test.csv", "--out", folder / "run")
     ran("report", folder / "run", "--probable", 6, "--uncertain", 6)
     return folder / "run"

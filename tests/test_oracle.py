@@ -7,7 +7,7 @@ from scipy.stats import kstest
 from problems import dense, labellings, make, rbf
 from psimil.foundations.errors import InputError
 from psimil.model.densities import GammaMixture
-from psimil.oracle import LatentModel, draw_polya_gamma, draw_posterior, latent_model, simulate
+from psimil.oracle import LatentModel, draw_polya_gamma, draw_posterior, model_of, simulate
 from psimil.oracle.gibbs import draw_weights, mean_and_error, scale_reduction
 from psimil.oracle.latent_model import prior_root
 from small_models import SMALL, bags_of, quadrature_moments, sigmoid, small_model
@@ -188,7 +188,7 @@ def test_gibbs_draws_have_the_moments_of_the_quadrature_in_many_draws(H, bias):
 )
 def test_what_is_no_model_of_the_oracle_is_refused(change, message):
     with pytest.raises(InputError, match=message):
-        latent_model(*make(0, (2, 2), M=2, T=[1, 0], **change))
+        model_of(*make(0, (2, 2), M=2, T=[1, 0], **change))
 
 
 def test_chains_must_draw_something():

@@ -21,7 +21,7 @@ from psimil.oracle import (
     draw_posterior,
     gap_summary,
     interval_coverage,
-    latent_model,
+    model_of,
     quadrature_evidence,
     sampled_evidence,
     settle,
@@ -60,7 +60,7 @@ def test_quadrature_refuses_large_grids():
 @pytest.mark.parametrize("rule", ["exact", "mean_field"])
 def test_the_bound_lies_below_the_evidence(H, bias, rule):
     problem, gp = make(3, (2, 1, 3), M=1 if bias else 2, H=H, bias=bias, T=[1, 0, 1], residual="projected", rule=rule)
-    log_p = quadrature_moments(latent_model(problem, gp), np.array([1, 0, 1]), H)[3]
+    log_p = quadrature_moments(model_of(problem, gp), np.array([1, 0, 1]), H)[3]
     bound = settle(problem, gp).bound.total
     assert log_p - 3 < bound < log_p
 
@@ -72,7 +72,7 @@ def test_variational_and_oracle_agree_where_labels_say_little():
     table = compare(problem, gp, problem.X, problem.labels.offsets, rng, chains=60, draws=100)
     difference = (table["variational"] - table["oracle"]).abs()
     assert (difference < 4.5 * table["error"] + 2e-3).all()
-    model = latent_model(problem, gp)
+    model = model_of(problem, gp)
     assert 0 < quadrature_evidence(model, problem.labels.T).log_p - settle(problem, gp).bound.total < 0.01
 
 

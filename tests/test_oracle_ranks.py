@@ -5,7 +5,7 @@ import pytest
 
 from problems import make
 from psimil.foundations.errors import InputError
-from psimil.oracle import LatentModel, Ranks, draw_polya_gamma, latent_model, simulated_ranks, sweep
+from psimil.oracle import LatentModel, Ranks, draw_polya_gamma, model_of, simulated_ranks, sweep
 from psimil.oracle.gibbs import draw_weights
 from small_models import bags_of, sigmoid, small_model
 
@@ -38,7 +38,7 @@ RANKED = [("projected", 2.0, 5.0), ("projected", 2.0, np.inf), ("full", 0.0, 100
 
 
 def ranked_model(residual, bias, H):
-    return latent_model(*make(1, (1, 3, 2), M=3, H=H, bias=bias, residual=residual, variance=3.0))
+    return model_of(*make(1, (1, 3, 2), M=3, H=H, bias=bias, residual=residual, variance=3.0))
 
 
 def check_ranks(case, repeats, draws, thin, seed):

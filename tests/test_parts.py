@@ -167,7 +167,7 @@ def test_what_cannot_be_streamed_is_refused(monkeypatch):
         with pytest.raises(InputError, match=message) if message else nullcontext():
             VGPMIL(n_inducing=5, random_state=0, **settings).fit(bags, y, batch_bags=10, **fit)
     for bad in (0, -3, 2.5):
-        with pytest.raises(InputError, match="batch_bags must be >= 1"):
+        with pytest.raises(InputError, match="batch_bags must be a whole number >= 1"):
             VGPMIL(n_inducing=5).fit(bags, y, batch_bags=bad)
 
 

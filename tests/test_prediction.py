@@ -170,8 +170,8 @@ def test_sampled_prediction_is_reproducible_and_close():
     problem, gp = make(7, bias=1.0)
     model = replace(model_of(problem, gp, random_posterior(gp.size)), seed=3)
     bags = Bags(problem.X, problem.labels.offsets)
-    exact, sampled = model.predict(bags), model.predict(bags, method="sample", n_samples=20_000)
-    again = model.predict(bags, method="sample", n_samples=20_000)
+    exact, sampled = model.predict(bags), model.predict(bags, expectation="sample", n_samples=20_000)
+    again = model.predict(bags, expectation="sample", n_samples=20_000)
     assert np.array_equal(sampled.prob, again.prob)
     assert (
         np.abs(sampled.instance_prob - exact.instance_prob) <= 6 * exact.instance_std / np.sqrt(20_000) + 1e-12

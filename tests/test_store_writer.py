@@ -124,7 +124,7 @@ def test_bad_bags(path, case):
         ({"append": True, "feature_names": ["a", "c"]}, InputError, 'feature "b" where the data has "c"'),
         ({"append": True, "dtype": "float64"}, InputError, "the store has float32"),
         ({"overwrite": True, "dtype": "int8"}, InputError, "dtype must be"),
-        ({"overwrite": True, "n_features": 0}, InputError, "0 features"),
+        ({"overwrite": True, "n_features": 0}, InputError, "n_features must be a whole number >= 1, got 0."),
         ({"overwrite": True, "feature_names": ["a"]}, InputError, "2 features but 1 names"),
     ],
 )

@@ -18,7 +18,7 @@ from psimil.ct.identity import Hasher
 from psimil.ct.index import index_folder
 from psimil.ct.phantom_files import write_phantoms
 from psimil.ct.series import read_series
-from psimil.ct.windows import BLOOD, windows
+from psimil.ct.windows import BLOOD, apply_windows
 from psimil.datasets import digits_bags, make_bags
 from psimil.inference.moments import instance_moments
 from psimil.inference.prediction import Prediction
@@ -82,7 +82,7 @@ def ct_results(folder, scans=2, size=32):
     truth = {uid: int(label) for _, uid, _, label in rows}
     known = np.array([truth[source.sop_instance_uid] for scan in read for source in scan.sources])
     offsets = np.cumsum([0] + [len(scan) for scan in read])
-    images = [windows(scan.hu, (BLOOD,), size=min(96, size))[:, 0] for scan in read]
+    images = [apply_windows(scan.hu, (BLOOD,), size=min(96, size))[:, 0] for scan in read]
     results = ResultSet.of(
         predicted(20 * bright - 7 + 7 * known, offsets, [part.study_id for part in series]),
         kind="ct",

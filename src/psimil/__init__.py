@@ -14,11 +14,14 @@ from psimil.version import VERSION
 if TYPE_CHECKING:
     from psimil import datasets
     from psimil.estimator import GVGPMIL, VGPMIL, PsiVGPMIL
+    from psimil.foundations.errors import DataWarning, InputError, PsimilError
+    from psimil.inference.prediction import Prediction
     from psimil.model.bags import Bags
     from psimil.model.custom_density import density_from_log
-    from psimil.model.densities import GammaMixture, HyperbolicSecant, SmoothLaplace, StudentT
-    from psimil.model.kernels import RBF, Constant, Linear, Matern32, Matern52
+    from psimil.model.densities import Density, GammaMixture, HyperbolicSecant, SmoothLaplace, StudentT
+    from psimil.model.kernels import RBF, Constant, Kernel, Linear, Matern32, Matern52
     from psimil.multilabel import MultiLabelMIL
+    from psimil.tables import read_bags
 
 __version__ = VERSION
 
@@ -28,39 +31,51 @@ __all__ = [
     "VGPMIL",
     "Bags",
     "Constant",
+    "DataWarning",
+    "Density",
     "GammaMixture",
     "HyperbolicSecant",
+    "InputError",
+    "Kernel",
     "Linear",
     "Matern32",
     "Matern52",
     "MultiLabelMIL",
+    "Prediction",
     "PsiVGPMIL",
+    "PsimilError",
     "SmoothLaplace",
     "StudentT",
     "datasets",
     "density_from_log",
+    "read_bags",
 ]
 
 _HOMES = {
     "psimil.estimator": ("GVGPMIL", "VGPMIL", "PsiVGPMIL"),
+    "psimil.foundations.errors": ("DataWarning", "InputError", "PsimilError"),
+    "psimil.inference.prediction": ("Prediction",),
     "psimil.model.bags": ("Bags",),
     "psimil.multilabel": ("MultiLabelMIL",),
     "psimil.model.custom_density": ("density_from_log",),
-    "psimil.model.densities": ("GammaMixture", "HyperbolicSecant", "SmoothLaplace", "StudentT"),
-    "psimil.model.kernels": ("RBF", "Constant", "Linear", "Matern32", "Matern52"),
+    "psimil.model.densities": ("Density", "GammaMixture", "HyperbolicSecant", "SmoothLaplace", "StudentT"),
+    "psimil.model.kernels": ("RBF", "Constant", "Kernel", "Linear", "Matern32", "Matern52"),
+    "psimil.tables": ("read_bags",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 
-def __getattr__(name: str) -> Any:
-    """Load a public name on first use (PEP 562)."""
-    if name == "datasets":
-        return import_module("psimil.datasets")
-    if name not in _HOME_OF:
-        raise AttributeError(f"module 'psimil' has no attribute {name!r}")
-    value = getattr(import_module(_HOME_OF[name]), name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # a type checker knows the names above, and that there are no others
+
+    def __getattr__(name: str) -> Any:
+        """Load a public name on first use (PEP 562)."""
+        if name == "datasets":
+            return import_module("psimil.datasets")
+        if name not in _HOME_OF:
+            raise AttributeError(f"module 'psimil' has no attribute {name!r}")
+        value = getattr(import_module(_HOME_OF[name]), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

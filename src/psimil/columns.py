@@ -8,11 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psimil.foundations.errors import InputError
+from psimil.model.bag_checks import INSTANCE_LABEL, LABEL
 
 if TYPE_CHECKING:
     import pandas as pd
 
-LABEL, INSTANCE_LABEL = "label", "instance_label"
+__all__ = ["INSTANCE_LABEL", "LABEL", "NUMERIC", "as_numbers", "ids_as_text", "whole_numbers"]
+
 NUMERIC = "biuf"
 
 Array = NDArray[Any]

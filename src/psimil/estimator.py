@@ -2,33 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 import os
-import warnings
-from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
 
-from psimil.estimator_settings import evaluation_of, options_of, streaming_of
 from psimil.foundations.errors import InputError
-from psimil.inference.options import Options
-from psimil.inference.preparation import Supervision
-from psimil.inference.trained import TrainedModel
-from psimil.inference.training import Callback, Training
-from psimil.inference.training_by_size import train_by_size
-from psimil.labels import read_bag_labels, read_bags, read_instance_labels, read_random_state, read_weights
-from psimil.model.bags import Bags
-from psimil.model.densities import Density, GammaMixture
+from psimil.model.densities import Density, GammaMixture, HyperbolicSecant
 from psimil.model.kernels import Kernel
 from psimil.online import OnlinePredictor
 from psimil.presets import preset_parameters
 from psimil.storage import load_model
-
-Array = NDArray[Any]
-_log = logging.getLogger("psimil")
 
 
 class PsiVGPMIL(OnlinePredictor):
@@ -36,66 +20,88 @@ class PsiVGPMIL(OnlinePredictor):
 
     Parameters
     ----------
-    density : Density or None
+    density : Density, default None
         psi; None is the hyperbolic secant (VGPMIL).
-    kernel : Kernel or None
+    kernel : Kernel, default None
         Starting kernel on standardised features; None is a linear trend plus an RBF where psi allows.
-    n_inducing : int
+    n_inducing : int, default 200
         Number M of inducing points.
-    inducing_points : (M, D) array or None
-        Explicit inducing points in the units of the input features.
-    inducing : {"kmeans_by_label", "kmeans", "greedy_variance"}
+    inducing_points : (M, D) array, default None
+        Explicit inducing points in the units of the input features; None chooses them.
+    inducing : {"kmeans_by_label", "kmeans", "greedy_variance"}, default "kmeans_by_label"
         How inducing points are chosen.
-    H : float
+    H : float, default inf
         Bag likelihood, Eq. (4); ``inf`` means that bag labels are right.
-    label_posterior : {"exact", "mean_field", "max"}
+    label_posterior : {"exact", "mean_field", "max"}, default "exact"
         q(y): the closed form, Eq. (25), or the surrogate of the authors' code.
-    mean : {"constant", "zero"}
+    mean : {"constant", "zero"}, default "constant"
         Prior mean of the latent function.
-    residual : {"projected", "full", "unit"}
+    residual : {"projected", "full", "unit"}, default "projected"
         What the sparse prior does with the variance that inducing points do not explain.
-    hyperparameters : {"collapsed", "loo", "paper", "published", None}
-        How the kernel is learned.
-    log_z : {"logistic", "jensen", "rff", "none"}
+    hyperparameters : {"collapsed", "loo", "paper", "published", None}, default "collapsed"
+        How the kernel is learned; None keeps it.
+    log_z : {"logistic", "jensen", "rff", "none"}, default "logistic"
         What stands for log Z of densities other than the hyperbolic secant while the kernel is learned; "logistic"
         learns the kernel on the hyperbolic secant, whose log Z is known, and keeps it.
-    aggregate : {"auto", "noisy_or", "max"}
+    aggregate : {"auto", "noisy_or", "max"}, default "auto"
         From instances to bags; "auto" takes what gives out-of-bag bags the higher likelihood.
-    start : "labels" or float
+    start : "labels" or float, default "labels"
         Start from the bag labels, or from pi ~ U(0, start).
-    max_iter, tol : int, float
-        Passes at most per stage, and the rise of the bound per bag, in nats, below which they end.
-    accelerate : bool
+    max_iter : int, default 100
+        Passes at most per stage.
+    tol : float, default 5e-4
+        Rise of the bound per bag, in nats, below which the passes of a stage end.
+    accelerate : bool, default True
         Over-relaxed steps of q(v), taken back where they lower the bound; False iterates exactly as in the paper.
-    early_stopping : {None, "auc", "log_loss", "loo"}
+    early_stopping : {None, "auc", "log_loss", "loo"}, default None
         Score that stops the fit: on ``eval_set``, or out-of-bag without one.
-    patience : int
+    patience : int, default 10
         Passes without a better score before stopping.
-    calibrate : {"auto", True, False}
+    calibrate : {"auto", True, False}, default "auto"
         Calibrate the latent log-odds on out-of-bag bags; "auto" where that helps held-out bags.
-    threshold : float or None
+    threshold : float, default None
         Bag threshold; None takes it from out-of-bag bags.
-    false_positive_rate : float or None
+    false_positive_rate : float or None, default 0.02
         Rate at which instances of negative bags may exceed the instance threshold; None puts it at 1/2.
-    standardize, warm_start : bool
-    chunk_size : int or None
+    standardize : bool, default True
+        Give every feature mean 0 and standard deviation 1 over the training instances, remembered with the model.
+    warm_start : bool, default False
+        A second fit goes on from the first: it keeps scaling, inducing points, kernel and q(v) as its start.
+    chunk_size : int, default None
         Instances per chunk; set, nothing of size N x M stays in memory.
-    dtype : {"float64", "float32"}
-    device : str or None
+    dtype : {"float64", "float32"}, default "float64"
+        Precision of features and kernel matrices; q(v) is solved in double precision.
+    device : str, default None
         Torch device ("cuda", "cpu") on which a fit works out its products; None is NumPy.
-    expectation : {"quadrature", "sample"}
+    expectation : {"quadrature", "sample"}, default "quadrature"
         How probabilities are averaged over the latent posterior.
-    feature_fingerprint : str or None
+    feature_fingerprint : str, default None
         Names what made the features; stored with the model.
-    random_state : int, Generator or None
-    verbose : int
+    random_state : int, Generator, RandomState or None, default None
+        Seed of k-means, folds, random starts and minibatches; equal seeds give equal bits, None draws a new one.
+    verbose : int, default 0
         Above 0, one line per pass goes to the logger "psimil".
 
     Attributes
     ----------
+    classes_ : (2,) the labels 0 and 1.
+    n_features_in_ : int, D.
+    kernel_ : Kernel, the learned one, on standardised features.
+    inducing_points_ : (M, D) in the units of the input features.
+    q_mean_ : (V,) mean of q(v), whitened; V is M, or M + 1 with a constant mean.
+    q_cov_ : (V, V) covariance of q(v).
+    mean_ : float, the learned prior mean of the latent function; 0 with ``mean="zero"``.
+    threshold_ : float, bag probability from which ``predict`` says 1.
+    instance_threshold_ : float, the same for instances.
+    training_counts_ : dict, numbers of "bags", "positive" bags and "instances" learned from.
+    model_ : TrainedModel, all that a prediction needs.
+    label_posterior_ : (N,) q(y = 1) of the training instances in the caller's row order; None after a streamed fit.
+    elbo_ : float, the bound of the pass that was kept.
+    n_iter_ : int, passes in all stages.
+    converged_ : bool, whether the bound settled before ``max_iter``.
     history_ : list of dict, one per pass: the bound by terms, scores, seconds.
     loo_ : LeaveOneOut, out-of-bag predictions of the training bags.
-    model_ : TrainedModel.
+    online_ : Online, how far ``partial_fit`` has come; set by its second call.
 
     Examples
     --------
@@ -106,6 +112,8 @@ class PsiVGPMIL(OnlinePredictor):
     >>> clf.predict_proba(bags).shape
     (40, 2)
     """
+
+    _kind: ClassVar[type] = object  # densities that load takes
 
     def __init__(
         self,
@@ -173,96 +181,59 @@ class PsiVGPMIL(OnlinePredictor):
 
     @classmethod
     def preset(cls, name: str, **parameters: Any) -> Self:
-        """The settings of the paper's text ("paper") or of the authors' code ("published"), with your own on top."""
+        """The settings of the paper's text ("paper") or of the authors' code ("published"), with your own on top.
+
+        Examples
+        --------
+        >>> from psimil import VGPMIL
+        >>> clf = VGPMIL.preset("paper", n_inducing=50)
+        >>> clf.H, clf.n_inducing
+        (100.0, 50)
+        """
         parameters.setdefault("density", cls._default_density)
         return cls(**preset_parameters(name, parameters))
 
-    def fit(
-        self,
-        bags: Any,
-        y: Any = None,
-        bag_ids: Any = None,
-        y_instances: Any = None,
-        sample_weight: Any = None,
-        eval_set: tuple[Any, Any] | None = None,
-        callbacks: Sequence[Callback] = (),
-        batch_bags: int | None = None,
-        client: Any = None,
-        checkpoint: str | os.PathLike[str] | None = None,
-    ) -> Self:
-        """Learn from bags and one 0/1 label each.
-
-        Parameters
-        ----------
-        bags : sequence of (n_i, D) arrays, Bags, or (N, D) rows together with ``bag_ids``.
-        y : (B,) labels in the order of the bags (sorted ids with ``bag_ids``), or (N,) per row, constant in a bag.
-        y_instances : known instance labels, -1 for unknown: (N,) per row or one sequence per bag.
-        sample_weight : (B,) weight of each bag in the bound, where weight 2 equals the bag twice; scaling, k-means and
-            folds count every bag once.
-        eval_set : (bags, y) for early stopping.
-        callbacks : called with a dict after every pass; a true answer stops the fit.
-        batch_bags : bags of a minibatch; None for passes over all bags.
-        client : ``distributed.Client`` of a cluster that works out the parts, see :mod:`psimil.distributed`.
-        checkpoint : file that keeps the last complete pass; a fit that was interrupted goes on from it.
-        """
-        if y is None:
-            raise InputError("fit needs bag labels: fit(bags, y). requires y to be passed, but the target y is None")
-        found = read_bags(bags, bag_ids)
-        T = read_bag_labels(y, found)
-        options = self._options(found.n_features)
-        known = read_instance_labels(y_instances, found, T, self.H)
-        supervision = Supervision(T, read_weights(sample_weight, found), known)
-        rng = read_random_state(self.random_state)
-        elsewhere = streaming_of(client, checkpoint, found, supervision, options, rng, batch_bags)
-        training = train_by_size(
-            found,
-            supervision,
-            options,
-            rng=rng,
-            evaluation=evaluation_of(eval_set, found, self.early_stopping),
-            callbacks=(*callbacks, *([_log_row] if self.verbose else [])),
-            previous=self._previous(found) if self.warm_start else None,
-            batch_bags=batch_bags,
-            **elsewhere,
-        )
-        return self._keep(training, found, T)
-
-    def _keep(self, training: Training, bags: Bags, T: Array) -> Self:
-        self.model_, self.history_, self.loo_ = training.model, training.history, training.loo
-        self.label_posterior_ = None if training.pi is None else bags.in_input_order(training.pi)
-        last = [row for row in training.history if row["stage"] == training.history[-1]["stage"]]
-        score = f"eval_{self.early_stopping}"
-        kept = last[-1] if self.early_stopping is None else max(last, key=lambda row: row[score])
-        self.elbo_, self.n_iter_ = kept["elbo"], len(training.history)
-        self.converged_ = training.converged
-        self.training_counts_ = {"bags": len(bags), "positive": int(T.sum()), "instances": len(bags.X)}
-        if not self.converged_ and self.early_stopping is None and self.max_iter > 0 and self.tol > 0:
-            warnings.warn(
-                f"the bound had not settled after {self.max_iter} passes; raise max_iter or tol.",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
-        return self._expose()
-
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> PsiVGPMIL:
-        """A model written by :meth:`save`; its predictions are equal bit by bit."""
+        """A model written by :meth:`save`; its predictions are equal bit by bit.
+
+        Returns
+        -------
+        model : PsiVGPMIL whatever class saved it, ready to predict. A file holds nothing of the training rows, so
+            ``loo_``, ``history_``, ``label_posterior_``, ``elbo_``, ``n_iter_``, ``converged_`` and ``online_`` are
+            not there.
+
+        Raises
+        ------
+        InputError
+            When a model of another density is loaded by a class that stands for one: ``VGPMIL`` takes the hyperbolic
+            secant, ``GVGPMIL`` the Gamma mixture, ``PsiVGPMIL`` any.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from psimil import PsiVGPMIL
+        >>> from psimil.datasets import make_bags
+        >>> bags, y, _ = make_bags(n_bags=8, seed=1)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder) / "model.safetensors"
+        ...     PsiVGPMIL(n_inducing=4, max_iter=2, tol=0.0, random_state=0).fit(bags, y).save(path)
+        ...     clf = PsiVGPMIL.load(path)
+        >>> clf.predict_proba(bags).shape, hasattr(clf, "loo_")
+        ((8, 2), False)
+        """
         file = load_model(path)
+        density = file.parameters.get("density", HyperbolicSecant())
+        if not isinstance(density, cls._kind):
+            named = [one.__name__ for one in (VGPMIL, GVGPMIL) if isinstance(density, one._kind)]
+            better = named[0] if named else "PsiVGPMIL"
+            raise InputError(f"the model has the density {density!r}; {cls.__name__} does not. Use {better}.load.")
         names = set(cls().get_params(deep=False))
         estimator = PsiVGPMIL(**{k: v for k, v in file.parameters.items() if k in names})
         estimator.feature_fingerprint = file.feature_fingerprint
         estimator.model_, estimator.training_counts_ = file.model, file.training_counts
         return estimator._expose()
-
-    def _previous(self, bags: Bags) -> TrainedModel | None:
-        model: TrainedModel | None = getattr(self, "model_", None)
-        if model is not None and len(model.scaling.location) != bags.n_features:
-            raise InputError(f"warm_start: model has {len(model.scaling.location)} features, got {bags.n_features}.")
-        return model
-
-    def _options(self, n_features: int) -> Options:
-        density = self._default_density if self.density is None else self.density
-        return options_of(self, n_features, density)
 
 
 class VGPMIL(PsiVGPMIL):
@@ -274,6 +245,8 @@ class VGPMIL(PsiVGPMIL):
     >>> VGPMIL(n_inducing=50).n_inducing
     50
     """
+
+    _kind: ClassVar[type] = HyperbolicSecant
 
 
 class GVGPMIL(PsiVGPMIL):
@@ -287,7 +260,4 @@ class GVGPMIL(PsiVGPMIL):
     """
 
     _default_density: ClassVar[Density] = GammaMixture(1.0, 1.0)
-
-
-def _log_row(row: dict[str, Any]) -> None:
-    _log.info("pass %d: bound %.6g after %.2f s", row["iteration"], row["elbo"], row["seconds"])
+    _kind: ClassVar[type] = GammaMixture

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -9,13 +11,58 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psimil.foundations.errors import InputError
-from psimil.inference.options import Options
+from psimil.inference.options import Options, check_flag, check_whole
 from psimil.inference.preparation import Supervision
+from psimil.inference.training import Callback
 from psimil.labels import read_bag_labels, read_bags
 from psimil.model.bags import Bags, as_real
 from psimil.model.densities import Density
 
 Array = NDArray[Any]
+
+_log = logging.getLogger("psimil")
+
+
+def check_shell(estimator: Any) -> None:
+    """Refuse parameters that inference never sees: warm_start, verbose and feature_fingerprint."""
+    check_flag(warm_start=estimator.warm_start)
+    if not isinstance(estimator.verbose, (bool, np.bool_)):
+        check_whole(0, verbose=estimator.verbose)
+    check_fingerprint(estimator.feature_fingerprint)
+
+
+def check_fingerprint(fingerprint: Any) -> None:
+    """Refuse what is neither text nor None.
+
+    Examples
+    --------
+    >>> check_fingerprint(7)
+    Traceback (most recent call last):
+    psimil.foundations.errors.InputError: feature_fingerprint must be text, got 7.
+    """
+    if not isinstance(fingerprint, (str, type(None))):
+        raise InputError(f"feature_fingerprint must be text, got {fingerprint!r}.")
+
+
+def callbacks_of(callbacks: Sequence[Callback] | None, verbose: int) -> tuple[Callback, ...]:
+    """The caller's callbacks, and one that logs passes when ``verbose`` asks for it.
+
+    Examples
+    --------
+    >>> callbacks_of(None, 0), len(callbacks_of([print], 1))
+    ((), 2)
+    """
+    if callable(callbacks) or not hasattr(callbacks or (), "__iter__"):
+        raise InputError(f"callbacks must be a list of functions, got {type(callbacks).__name__}.")
+    given = tuple(callbacks or ())
+    for number, callback in enumerate(given):
+        if not callable(callback):
+            raise InputError(f"callback {number} cannot be called, got {callback!r}. Give functions of one dict.")
+    return (*given, _log_row) if verbose else given
+
+
+def _log_row(row: dict[str, Any]) -> None:
+    _log.info("pass %d: bound %.6g after %.2f s", row["iteration"], row["elbo"], row["seconds"])
 
 
 def evaluation_of(

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from psimil.atomic import atomic_write
 from psimil.bagtable import BagTable
 from psimil.foundations.errors import DataWarning, InputError, MissingFile, OutputError
+from psimil.paths import as_path
 from psimil.tables import FORMULA_STARTS
 
 NAME = "feedback.csv"
@@ -80,7 +81,7 @@ def read_feedback(path: str | Path) -> tuple[Feedback, ...]:
     ...     path.read_text().splitlines()[1], read_feedback(path)[0].bag
     ("'=a,,agree,,1,1,2026-01-02T03:04:05Z", '=a')
     """
-    path = Path(path)
+    path = as_path(path)
     try:
         if path.exists() and not path.is_file():  # a pipe would never end
             raise InputError(f"{path.name} cannot be read: it is not a file. Name the file that psimil view wrote.")
@@ -111,7 +112,7 @@ def write_feedback(path: str | Path, entries: Iterable[Feedback]) -> None:
     OutputError
         When it cannot be written; an old file is kept.
     """
-    path = Path(path)
+    path = as_path(path)
     if path.is_symlink():
         raise OutputError(f"cannot write {path.name}: it is a symbolic link. Remove it.")
     text = io.StringIO(newline="")
@@ -153,7 +154,9 @@ def with_feedback(table: BagTable, entries: Sequence[Feedback], name: str = NAME
     ([1, 0], [0, -1, -1])
     """
     if table.y is None:
-        raise InputError("feedback needs a table with bag labels. Name their column with --label.")
+        raise InputError(
+            "feedback needs a table with bag labels. Name their column with label= of read_bags (--label)."
+        )
     place = {str(identifier): number for number, identifier in enumerate(table.bags.names)}
     y = table.y.copy()
     known = np.full(len(table.bags.X), UNKNOWN) if table.y_instances is None else table.y_instances.copy()

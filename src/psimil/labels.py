@@ -22,6 +22,8 @@ def read_bags(bags: Any, bag_ids: Any = None, what: str = "training set") -> Bag
     >>> len(read_bags([[[1.0]], [[2.0], [3.0]]]))
     2
     """
+    if isinstance(bags, Bags) and bag_ids is not None:
+        raise InputError("bag_ids belong to (N, D) rows; these are bags already. Leave bag_ids out.")
     if bag_ids is not None:
         found = Bags.from_arrays(bags, bag_ids)
     elif isinstance(bags, Bags):
@@ -63,6 +65,8 @@ def read_bag_labels(y: Any, bags: Bags) -> Array:
         raise InputError(f"{len(bags)} bags but {len(values)} labels.")
     for name, value in zip(bags.names, values, strict=True):
         if not _is_binary(value):
+            if isinstance(value, str):
+                raise InputError(f"label of bag {name} is {str(value)!r}; labels must be the numbers 0 or 1.")
             raise InputError(f"label of bag {name} is {value}; labels must be 0 or 1.")
     T = values.astype(np.int64)
     if T.min() == T.max():

@@ -1,10 +1,13 @@
 """Scores of predicted probabilities, for bags and for instances whose label is known."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.metrics import accuracy_score, f1_score, log_loss, roc_auc_score
 
 from psimil.foundations.errors import InputError
+from psimil.inference.options import check_whole, is_number
 
 NAMES = ("accuracy", "f1", "auc", "log_loss", "brier", "ece")
 UNKNOWN = -1
@@ -35,6 +38,8 @@ def bag_metrics(
     >>> {name: round(value, 3) for name, value in scores.items()}
     {'accuracy': 0.75, 'f1': 0.667, 'auc': 1.0, 'log_loss': 0.367, 'brier': 0.112, 'ece': 0.275}
     """
+    if not is_number(threshold) or not 0 <= threshold <= 1:
+        raise InputError(f"threshold must be a number from 0 to 1, got {threshold!r}.")
     t, p = _labels_and_probabilities(y, prob)
     score = p if log_odds is None else _vector(log_odds, "log-odds", len(t))
     called = p >= threshold
@@ -49,17 +54,15 @@ def bag_metrics(
     }
 
 
-def instance_metrics(
-    y_instances: ArrayLike, prob: ArrayLike, threshold: float = 0.5, log_odds: ArrayLike | None = None
-) -> dict[str, float]:
+def instance_metrics(y_instances: Any, prob: Any, threshold: float = 0.5, log_odds: Any = None) -> dict[str, float]:
     """The scores of :func:`bag_metrics` over the instances whose label is known.
 
     Parameters
     ----------
-    y_instances : (N,) labels, 0, 1 or -1 (unknown, left out).
-    prob : (N,) probabilities of label 1.
+    y_instances : (N,) labels, 0, 1 or -1 (unknown, left out), or one sequence per bag.
+    prob : (N,) probabilities of label 1, or one sequence per bag as of ``predict_instances``.
     threshold : an instance is called positive when its probability is at least this.
-    log_odds : (N,) see :func:`bag_metrics`.
+    log_odds : (N,) or one sequence per bag, see :func:`bag_metrics`.
 
     Returns
     -------
@@ -69,13 +72,15 @@ def instance_metrics(
     --------
     >>> instance_metrics([0, -1, 1], [0.1, 0.9, 0.8])["accuracy"]
     1.0
+    >>> instance_metrics([[0, -1], [1]], [[0.1, 0.9], [0.8]])["accuracy"]
+    1.0
     """
-    t = np.asarray(y_instances)
-    p = _vector(prob, "probabilities", len(t))
+    t = _labels(_flat(y_instances))
+    p = _vector(_flat(prob), "probabilities", len(t))
     known = t != UNKNOWN
     if not known.any():
         return dict.fromkeys(NAMES, float("nan"))
-    score = None if log_odds is None else _vector(log_odds, "log-odds", len(t))[known]
+    score = None if log_odds is None else _vector(_flat(log_odds), "log-odds", len(t))[known]
     return bag_metrics(t[known], p[known], threshold, score)
 
 
@@ -97,8 +102,7 @@ def expected_calibration_error(y: ArrayLike, prob: ArrayLike, bins: int = 10) ->
     >>> round(expected_calibration_error([0, 0, 1, 1], [0.25, 0.25, 0.75, 1.0]), 4)
     0.1875
     """
-    if bins < 1:
-        raise InputError(f"bins must be >= 1, got {bins}.")
+    check_whole(1, bins=bins)
     t, p = _labels_and_probabilities(y, prob)
     k = np.minimum((p * bins).astype(np.int64), bins - 1)
     gaps = np.bincount(k, weights=t - p, minlength=bins)  # n_k (mean(y) - mean(p))
@@ -111,9 +115,7 @@ def _log_loss(t: Vector, log_odds: Vector) -> float:
 
 
 def _labels_and_probabilities(y: ArrayLike, prob: ArrayLike) -> tuple[Vector, Vector]:
-    labels = np.asarray(y)
-    if labels.ndim != 1 or len(labels) == 0:
-        raise InputError(f"labels have shape {labels.shape}, expected (n,) with n >= 1.")
+    labels = _labels(y)
     wrong = np.flatnonzero(~np.isin(labels, (0, 1)))
     if len(wrong):
         raise InputError(f"label {wrong[0]} is {labels[wrong[0]]}; labels must be 0 or 1.")
@@ -124,10 +126,44 @@ def _labels_and_probabilities(y: ArrayLike, prob: ArrayLike) -> tuple[Vector, Ve
     return labels.astype(np.float64), p
 
 
+def _flat(values: Any) -> Any:
+    """Values per instance, also when they come as one sequence per bag."""
+    if not hasattr(values, "__len__") or isinstance(values, (str, bytes)) or len(values) == 0:
+        return values
+    first = next(iter(values))
+    per_bag = hasattr(first, "__len__") and not isinstance(first, (str, bytes))
+    if not per_bag:
+        return values
+    try:
+        return np.concatenate([np.asarray(part) for part in values])
+    except ValueError as error:
+        raise InputError("values per instance must be one flat sequence, or one sequence per bag.") from error
+
+
+def _labels(y: Any) -> NDArray[Any]:
+    try:
+        labels = np.asarray(y)
+    except ValueError as error:
+        raise InputError("labels are ragged, expected (n,) with n >= 1.") from error
+    if labels.ndim != 1 or len(labels) == 0:
+        raise InputError(f"labels have shape {labels.shape}, expected (n,) with n >= 1.")
+    if labels.dtype.kind not in "biuf":
+        raise InputError(f"label 0 is {labels.tolist()[0]!r}; labels must be the numbers 0 or 1.")
+    return labels
+
+
 def _vector(values: ArrayLike, what: str, length: int) -> Vector:
-    vector = np.asarray(values, dtype=np.float64)
+    try:
+        given = np.asarray(values)
+        vector = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{what} must be numbers, one per label.") from error
+    if given.dtype.kind not in "biuf":
+        raise InputError(f"{what} must be numbers, one per label.")
     if vector.shape != (length,):
         raise InputError(f"{length} labels but {what} of shape {vector.shape}.")
     if np.isnan(vector).any():
         raise InputError(f"{what} have {int(np.isnan(vector).sum())} missing values.")
+    if np.isinf(vector).any():
+        raise InputError(f"{what} have {int(np.isinf(vector).sum())} infinite values. Give finite ones.")
     return vector

@@ -6,7 +6,6 @@ import json
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -19,6 +18,7 @@ from psimil.foundations.errors import InputError, MissingFile, ModelFileError, N
 from psimil.inference.fitting import first_posterior
 from psimil.inference.prediction import Prediction
 from psimil.labels import read_bags
+from psimil.paths import as_path
 
 Array = NDArray[Any]
 
@@ -35,7 +35,8 @@ class MultiLabelMIL(ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    estimator : the model of every label; None is VGPMIL().
+    estimator : PsiVGPMIL, default None
+        The model of every label; None is VGPMIL().
 
     Attributes
     ----------
@@ -47,7 +48,8 @@ class MultiLabelMIL(ClassifierMixin, BaseEstimator):
     >>> from psimil.datasets import make_bags
     >>> bags, y, _ = make_bags(n_bags=40, seed=1)
     >>> Y = np.column_stack([y, 1 - y])
-    >>> model = MultiLabelMIL(VGPMIL(n_inducing=10, random_state=0)).fit(bags, Y, ["bleeding", "healthy"])
+    >>> model = MultiLabelMIL(VGPMIL(n_inducing=10, random_state=0))
+    >>> model = model.fit(bags, Y, label_names=["bleeding", "healthy"])
     >>> model.predict_proba(bags).shape, model.label_names_
     ((40, 2), ('bleeding', 'healthy'))
     """
@@ -58,17 +60,34 @@ class MultiLabelMIL(ClassifierMixin, BaseEstimator):
     def __init__(self, estimator: PsiVGPMIL | None = None) -> None:
         self.estimator = estimator
 
-    def fit(self, bags: Any, Y: Any, label_names: Sequence[str] | None = None) -> Self:
+    def fit(self, bags: Any, y: Any = None, *, bag_ids: Any = None, label_names: Sequence[str] | None = None) -> Self:
         """Learn from bags and L labels each.
 
         Parameters
         ----------
-        bags : as of :meth:`PsiVGPMIL.fit`.
-        Y : (B, L) labels, 0 or 1.
+        bags, bag_ids : as of :meth:`PsiVGPMIL.fit`.
+        y : (B, L) labels, 0 or 1, in the order of the bags (sorted ids with ``bag_ids``).
         label_names : L names; "0", "1", ... when None.
+
+        Examples
+        --------
+        >>> from psimil.datasets import make_bags
+        >>> bags, y, _ = make_bags(n_bags=8, seed=1)
+        >>> base = VGPMIL(n_inducing=4, max_iter=2, tol=0.0, random_state=0)
+        >>> MultiLabelMIL(base).fit(bags, np.column_stack([y, 1 - y])).label_names_
+        ('0', '1')
         """
-        found = read_bags(bags)
-        T = np.asarray(Y)
+        if y is None:
+            raise InputError("fit needs labels: fit(bags, y) with one column of y per label.")
+        if self.estimator is not None and not isinstance(self.estimator, PsiVGPMIL):
+            raise InputError(f"estimator must be a PsiVGPMIL such as VGPMIL(), got {self.estimator!r}.")
+        if isinstance(label_names, (str, bytes)) or not (label_names is None or hasattr(label_names, "__iter__")):
+            raise InputError(f"label_names must be a list of names, got {label_names!r}.")
+        found = read_bags(bags, bag_ids)
+        try:
+            T = np.asarray(y)
+        except ValueError as error:
+            raise InputError(f"labels are ragged, expected ({len(found)}, labels).") from error
         if T.ndim != 2 or len(T) != len(found) or T.shape[1] == 0:
             raise InputError(f"labels have shape {T.shape}, expected ({len(found)}, labels).")
         if T.dtype.kind not in "biuf" or not np.isin(T, (0, 1)).all():
@@ -87,26 +106,29 @@ class MultiLabelMIL(ClassifierMixin, BaseEstimator):
         self.label_names_ = names
         return self
 
-    def predict_dist(self, bags: Any, **options: Any) -> dict[str, Prediction]:
-        """By label: probabilities of bags and instances with uncertainty; options as of the estimators."""
-        found = read_bags(bags)
-        return {
-            name: model.predict_dist(found, **options)
-            for name, model in zip(self._names(), self.estimators_, strict=True)
-        }
+    def predict_dist(self, bags: Any, *, bag_ids: Any = None, **options: Any) -> dict[str, Prediction]:
+        """By label: probabilities of bags and instances with uncertainty.
 
-    def predict_proba(self, bags: Any) -> Array:
+        Parameters
+        ----------
+        bags, bag_ids, options : as of :meth:`PsiVGPMIL.predict_dist`.
+        """
+        names = self._names()
+        found = read_bags(bags, bag_ids, what="prediction set")
+        return {name: model.predict_dist(found, **options) for name, model in zip(names, self.estimators_, strict=True)}
+
+    def predict_proba(self, bags: Any, *, bag_ids: Any = None) -> Array:
         """(B, L) probability of each label."""
-        return np.column_stack([found.prob for found in self.predict_dist(bags).values()])
+        return np.column_stack([found.prob for found in self.predict_dist(bags, bag_ids=bag_ids).values()])
 
-    def predict(self, bags: Any) -> Array:
+    def predict(self, bags: Any, *, bag_ids: Any = None) -> Array:
         """(B, L) labels, 0 or 1, each at its own threshold."""
-        return np.column_stack([found.label for found in self.predict_dist(bags).values()])
+        return np.column_stack([found.label for found in self.predict_dist(bags, bag_ids=bag_ids).values()])
 
     def save(self, directory: str | os.PathLike[str]) -> None:
         """Write one model file per label and their names to a folder, which is made if need be."""
         names = self._names()
-        folder = Path(directory)
+        folder = as_path(directory, "directory")
         folder.mkdir(parents=True, exist_ok=True)
         for number, model in enumerate(self.estimators_):
             model.save(folder / f"label-{number:03d}.safetensors")
@@ -122,7 +144,7 @@ class MultiLabelMIL(ClassifierMixin, BaseEstimator):
         ModelFileError
             When the folder's index is not one of ours.
         """
-        path = Path(directory) / INDEX
+        path = as_path(directory, "directory") / INDEX
         if not path.is_file():
             raise MissingFile(f"{path.parent.name} has no {INDEX}. Name the folder of a multi-label model.")
         try:

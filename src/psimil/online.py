@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from typing import Any, Self
 
 from psimil.foundations.errors import InputError
 from psimil.inference.online import Online
-from psimil.inference.options import Options
 from psimil.inference.preparation import Supervision
 from psimil.labels import read_bag_labels, read_instance_labels, read_weights
-from psimil.predictor import BagPredictor
+from psimil.learner import BagLearner
 
 
-class OnlinePredictor(BagPredictor):
+class OnlinePredictor(BagLearner):
     """A predictor that can go on learning."""
 
-    H: float
     training_counts_: dict[str, int]
 
-    @abstractmethod
-    def fit(self, *args: Any, **kwargs: Any) -> Self:
-        """Learn from bags; see :class:`psimil.PsiVGPMIL`."""
-
-    @abstractmethod
-    def _options(self, n_features: int) -> Options: ...
-
     def partial_fit(
-        self, bags: Any, y: Any = None, bag_ids: Any = None, y_instances: Any = None, sample_weight: Any = None
+        self, bags: Any, y: Any = None, *, bag_ids: Any = None, y_instances: Any = None, sample_weight: Any = None
     ) -> Self:
         """Learn from some more bags: the first call is a fit, each further one a natural-gradient step.
 
@@ -52,7 +42,7 @@ class OnlinePredictor(BagPredictor):
         if y is None:
             raise InputError("partial_fit needs bag labels: partial_fit(bags, y).")
         if not hasattr(self, "model_"):
-            return self.fit(bags, y, bag_ids, y_instances=y_instances, sample_weight=sample_weight)
+            return self.fit(bags, y, bag_ids=bag_ids, y_instances=y_instances, sample_weight=sample_weight)
         found = self._bags(bags, bag_ids)
         T = read_bag_labels(y, found)
         known = read_instance_labels(y_instances, found, T, self.H)

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import os
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, overload
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags
 
+from psimil.estimator_settings import check_fingerprint
 from psimil.foundations.errors import InputError, NotFitted
+from psimil.inference.options import check_whole, is_number
 from psimil.inference.prediction import Prediction
 from psimil.inference.trained import TrainedModel
 from psimil.labels import read_bags
 from psimil.model.bags import Bags
 from psimil.model.densities import Density, HyperbolicSecant
 from psimil.storage import ModelFile, save_model
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Array = NDArray[Any]
 
@@ -45,10 +50,10 @@ class BagPredictor(ClassifierMixin, BaseEstimator):
     def predict_dist(
         self,
         bags: Any,
-        bag_ids: Any = None,
         *,
+        bag_ids: Any = None,
         raw: bool = False,
-        method: str | None = None,
+        expectation: str | None = None,
         n_samples: int = 1000,
         level: float = 0.95,
         joint: bool = False,
@@ -57,41 +62,129 @@ class BagPredictor(ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
+        bags : sequence of (n_i, D) arrays, Bags, or (N, D) rows together with ``bag_ids``.
+        bag_ids : (N,) the bag of each row, when ``bags`` are rows; bags are then sorted by id.
         raw : leave out the calibration.
-        method : "quadrature" or, as in the paper, "sample".
-        level : mass of the credible intervals.
+        expectation : "quadrature" or, as in the paper, "sample"; None is the model's own, as it was made.
+        n_samples : draws of the latent values for "sample" and ``joint``.
+        level : mass of the credible intervals, between 0 and 1.
         joint : add the bag's standard deviation with the correlation between its instances kept.
+
+        Examples
+        --------
+        >>> from psimil import VGPMIL
+        >>> from psimil.datasets import make_bags
+        >>> bags, y, _ = make_bags(n_bags=8, seed=1)
+        >>> clf = VGPMIL(n_inducing=4, max_iter=2, tol=0.0, random_state=0).fit(bags, y)
+        >>> found = clf.predict_dist(bags, level=0.9)
+        >>> found.prob.shape, found.instance_prob.shape == (len(bags.X),), bool((found.lower <= found.upper).all())
+        ((8,), True, True)
         """
-        if method not in (None, "quadrature", "sample"):
-            raise InputError(f'method must be "quadrature" or "sample", got {method!r}.')
-        if not 0 < level < 1:
-            raise InputError(f"level must lie between 0 and 1, got {level}.")
-        if not isinstance(n_samples, (int, np.integer)) or n_samples < 2:
-            raise InputError(f"n_samples must be >= 2, got {n_samples}.")
+        if expectation not in (None, "quadrature", "sample"):
+            raise InputError(f'expectation must be "quadrature" or "sample", got {expectation!r}.')
+        if not is_number(level) or not 0 < level < 1:
+            raise InputError(f"level must be a number between 0 and 1, got {level!r}.")
+        check_whole(2, n_samples=n_samples)
+        found = self._bags(bags, bag_ids)
         return self._model().predict(
-            self._bags(bags, bag_ids), raw=raw, method=method, n_samples=n_samples, level=level, joint=joint
+            found, raw=raw, expectation=expectation, n_samples=n_samples, level=level, joint=joint
         )
 
-    def predict_proba(self, bags: Any, bag_ids: Any = None) -> Array:
-        """(B, 2) probabilities of the labels 0 and 1."""
-        prob = self.predict_dist(bags, bag_ids).prob
+    def predict_proba(self, bags: Any, *, bag_ids: Any = None) -> Array:
+        """(B, 2) probabilities of the labels 0 and 1.
+
+        Parameters
+        ----------
+        bags, bag_ids : as of :meth:`predict_dist`.
+
+        Examples
+        --------
+        >>> from psimil import VGPMIL
+        >>> from psimil.datasets import make_bags
+        >>> bags, y, _ = make_bags(n_bags=8, seed=1)
+        >>> clf = VGPMIL(n_inducing=4, max_iter=2, tol=0.0, random_state=0).fit(bags, y)
+        >>> clf.predict_proba(bags).shape, clf.predict_proba(bags).sum(axis=1).round(6).tolist()[:2]
+        ((8, 2), [1.0, 1.0])
+        """
+        prob = self.predict_dist(bags, bag_ids=bag_ids).prob
         return np.column_stack([1.0 - prob, prob])
 
-    def decision_function(self, bags: Any, bag_ids: Any = None) -> Array:
-        """(B,) log-odds, above the threshold's own exactly where ``predict`` says 1."""
+    def decision_function(self, bags: Any, *, bag_ids: Any = None) -> Array:
+        """(B,) log-odds minus those of the threshold: at least 0 where ``predict`` says 1.
+
+        Parameters
+        ----------
+        bags, bag_ids : as of :meth:`predict_dist`.
+
+        Examples
+        --------
+        >>> from psimil import VGPMIL
+        >>> from psimil.datasets import make_bags
+        >>> bags, y, _ = make_bags(n_bags=8, seed=1)
+        >>> clf = VGPMIL(n_inducing=4, max_iter=2, tol=0.0, random_state=0).fit(bags, y)
+        >>> bool(((clf.decision_function(bags) >= 0) == clf.predict(bags)).all())
+        True
+        """
         model = self._model()
         shift = np.log(model.threshold) - np.log1p(-model.threshold)
-        return np.asarray(self.predict_dist(bags, bag_ids).log_odds - shift)
+        return np.asarray(self.predict_dist(bags, bag_ids=bag_ids).log_odds - shift)
 
-    def predict(self, bags: Any, bag_ids: Any = None) -> Array:
-        """(B,) labels at the model's bag threshold."""
-        return self.predict_dist(bags, bag_ids).label
+    def predict(self, bags: Any, *, bag_ids: Any = None) -> Array:
+        """(B,) labels, 0 or 1, at the model's bag threshold, ``threshold_``.
 
+        Parameters
+        ----------
+        bags, bag_ids : as of :meth:`predict_dist`.
+
+        Examples
+        --------
+        >>> from psimil import VGPMIL
+        >>> from psimil.datasets import make_bags
+        >>> bags, y, _ = make_bags(n_bags=8, seed=1)
+        >>> clf = VGPMIL(n_inducing=4, max_iter=2, tol=0.0, random_state=0).fit(bags, y)
+        >>> bool((clf.predict(bags) == (clf.predict_proba(bags)[:, 1] >= clf.threshold_)).all())
+        True
+        """
+        return self.predict_dist(bags, bag_ids=bag_ids).label
+
+    @overload
     def predict_instances(
         self,
         bags: Any,
-        bag_ids: Any = None,
         *,
+        bag_ids: Any = ...,
+        return_std: Literal[False] = ...,
+        as_frame: Literal[False] = ...,
+        recalibrated: bool = ...,
+        raw: bool = ...,
+    ) -> list[Array]: ...
+    @overload
+    def predict_instances(
+        self,
+        bags: Any,
+        *,
+        bag_ids: Any = ...,
+        return_std: Literal[True],
+        as_frame: Literal[False] = ...,
+        recalibrated: bool = ...,
+        raw: bool = ...,
+    ) -> tuple[list[Array], list[Array]]: ...
+    @overload
+    def predict_instances(
+        self,
+        bags: Any,
+        *,
+        bag_ids: Any = ...,
+        return_std: bool = ...,
+        as_frame: Literal[True],
+        recalibrated: bool = ...,
+        raw: bool = ...,
+    ) -> pd.DataFrame: ...
+    def predict_instances(
+        self,
+        bags: Any,
+        *,
+        bag_ids: Any = None,
         return_std: bool = False,
         as_frame: bool = False,
         recalibrated: bool = False,
@@ -101,10 +194,27 @@ class BagPredictor(ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        recalibrated : map scores to the share of positives among instances of that score, from out-of-bag scores.
+        bags, bag_ids : as of :meth:`predict_dist`.
+        return_std : give a pair: the probabilities and, in the same form, their standard deviations.
+        as_frame : give one table, in the caller's row order, of the columns of ``Prediction.to_frame("instance")``. It
+            holds the standard deviations in any case, so ``return_std`` changes nothing about it.
+        recalibrated : map scores to the share of positives among instances of that score, from out-of-bag scores;
+            ``std`` stays that of the scores.
         raw : leave out the calibration of the latent log-odds.
+
+        Examples
+        --------
+        >>> from psimil import VGPMIL
+        >>> from psimil.datasets import make_bags
+        >>> bags, y, _ = make_bags(n_bags=8, seed=1)
+        >>> clf = VGPMIL(n_inducing=4, max_iter=2, tol=0.0, random_state=0).fit(bags, y)
+        >>> [part.shape for part in clf.predict_instances(bags)] == [(n,) for n in bags.sizes]
+        True
+        >>> prob, std = clf.predict_instances(bags, return_std=True)
+        >>> clf.predict_instances(bags, as_frame=True).columns.tolist()[:4]
+        ['bag', 'instance', 'prob', 'std']
         """
-        prediction = self.predict_dist(bags, bag_ids, raw=raw)
+        prediction = self.predict_dist(bags, bag_ids=bag_ids, raw=raw)
         prob = prediction.instance_prob
         if recalibrated:
             recalibration = self._model().recalibration
@@ -120,10 +230,25 @@ class BagPredictor(ClassifierMixin, BaseEstimator):
         return (split, prediction.split(prediction.instance_std)) if return_std else split
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to a safetensors file, atomically; it holds no training rows."""
+        """Write the model to a safetensors file, atomically; it holds no training rows.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from psimil import PsiVGPMIL
+        >>> from psimil import VGPMIL
+        >>> from psimil.datasets import make_bags
+        >>> bags, y, _ = make_bags(n_bags=8, seed=1)
+        >>> clf = VGPMIL(n_inducing=4, max_iter=2, tol=0.0, random_state=0).fit(bags, y)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     clf.save(Path(folder) / "model.safetensors")
+        ...     again = PsiVGPMIL.load(Path(folder) / "model.safetensors")
+        >>> bool((again.predict_proba(bags) == clf.predict_proba(bags)).all())
+        True
+        """
         self._model()
-        if not isinstance(self.feature_fingerprint, (str, type(None))):
-            raise InputError(f"feature_fingerprint must be text, got {self.feature_fingerprint!r}.")
+        check_fingerprint(self.feature_fingerprint)
         parameters = {k: v for k, v in self.get_params(deep=False).items() if k not in _NOT_STORED}
         if self.density is None:
             parameters["density"] = self._default_density  # a loaded model is always a PsiVGPMIL

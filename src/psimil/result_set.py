@@ -15,6 +15,7 @@ from psimil.ct.tensor_file import MAX_BYTES
 from psimil.foundations.errors import DataWarning, MissingFile
 from psimil.inference.moments import BagMoments, InstanceMoments
 from psimil.inference.prediction import Prediction
+from psimil.paths import as_path
 from psimil.result_file import NAME, read_result, write_result
 
 if TYPE_CHECKING:
@@ -204,7 +205,7 @@ class ResultSet:
         InputError
             When the file is damaged or breaks the schema.
         """
-        path = Path(directory) / NAME
+        path = as_path(directory, "directory") / NAME
         if not path.is_file():
             raise MissingFile(f"{NAME} is not there. Name the folder that psimil predict or psimil ct predict wrote.")
         arrays, texts, header = read_result(path)

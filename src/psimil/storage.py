@@ -18,6 +18,7 @@ from safetensors.numpy import save as save_tensors
 from psimil.atomic import atomic_write
 from psimil.foundations.errors import MissingFile, ModelFileError
 from psimil.inference.trained import TrainedModel
+from psimil.paths import as_path
 from psimil.schema import check_counts, check_tensors, model_from, model_tensors, parameters_from, parameters_json
 from psimil.version import VERSION
 
@@ -51,6 +52,7 @@ class ModelFile:
 
 def save_model(path: str | os.PathLike[str], file: ModelFile) -> None:
     """Write a model file; what was at ``path`` before stays intact until the new file is complete."""
+    target = as_path(path)
     tensors, facts = model_tensors(file.model)
     header = {
         "format": FORMAT,
@@ -62,12 +64,12 @@ def save_model(path: str | os.PathLike[str], file: ModelFile) -> None:
     }
     text = json.dumps(header, sort_keys=True, allow_nan=False)
     data = _reproducible(save_tensors(tensors, metadata={"psimil": text, "sha256": _digest(tensors, text)}))
-    atomic_write(Path(path), lambda stream: _write(stream, data))
+    atomic_write(target, lambda stream: _write(stream, data))
 
 
 def load_model(path: str | os.PathLike[str]) -> ModelFile:
     """Read a model file; anything that does not follow the schema is refused."""
-    data = _read(Path(path))
+    data = _read(as_path(path))
     try:
         size = int.from_bytes(data[:8], "little")
         if len(data) < 8 or size > min(MAX_HEADER, len(data) - 8):

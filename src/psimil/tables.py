@@ -11,6 +11,7 @@ from psimil.atomic import atomic_write
 from psimil.bagtable import BagTable
 from psimil.foundations.errors import InputError, MissingFile
 from psimil.frames import read_csv, read_parquet, table_from_frame
+from psimil.paths import as_path
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -63,7 +64,7 @@ def read_bags(
     >>> table.bags.ids.tolist(), table.y.tolist(), table.feature_names
     (['a', 'b'], [0, 1], ('size', 'mass'))
     """
-    path = Path(path)
+    path = as_path(path)
     if path.is_dir():
         from psimil.store import is_store, open_store
 
@@ -109,6 +110,9 @@ def write_table(frame: pd.DataFrame, path: str | Path) -> None:
     ...     path.read_text()
     "bag,log_odds\n'=1+1,-0.5\nb,2.0\n"
     """
+    path = as_path(path)
+    if not hasattr(frame, "isetitem"):
+        raise InputError(f"frame must be a pandas DataFrame, got {type(frame).__name__}.")
     safe = frame.rename(columns=_guarded)
     for position, dtype in enumerate(frame.dtypes):
         if dtype.kind not in "biufcmM":

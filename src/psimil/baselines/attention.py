@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.baselines.classifier import BagClassifier, above_zero, at_least
+from psimil.baselines.classifier import BagClassifier
 from psimil.baselines.network import GatedAttention, require_torch
 from psimil.baselines.network_training import Schedule, train_network
 from psimil.foundations.errors import InputError
+from psimil.foundations.numbers import above_zero, at_least
 from psimil.model.bags import Bags
 
 Array = NDArray[Any]
@@ -109,7 +110,7 @@ class AttentionMIL(BagClassifier):
         self.restarts = restarts
         self.random_state = random_state
 
-    def attention_weights(self, bags: Any, bag_ids: Any = None) -> list[Array]:
+    def attention_weights(self, bags: Any, *, bag_ids: Any = None) -> list[Array]:
         """Per bag the attention (n_i,) of its instances, with sum 1; it ranks instances, it is no probability."""
         found = self._bags(bags, bag_ids)
         if not isinstance(self.model_, AttentionModel):

@@ -69,7 +69,7 @@ class BagClassifier(ClassifierMixin, BaseEstimator):
     def _check_parameters(self) -> None:
         """Refuse every parameter that breaks a rule."""
 
-    def fit(self, bags: Any, y: Any = None, bag_ids: Any = None) -> Self:
+    def fit(self, bags: Any, y: Any = None, *, bag_ids: Any = None) -> Self:
         """Learn from bags and one 0/1 label each.
 
         Parameters
@@ -93,19 +93,19 @@ class BagClassifier(ClassifierMixin, BaseEstimator):
         )
         return self
 
-    def decision_function(self, bags: Any, bag_ids: Any = None) -> Array:
+    def decision_function(self, bags: Any, *, bag_ids: Any = None) -> Array:
         """(B,) log-odds of label 1."""
         found = self._bags(bags, bag_ids)
         return self.model_.log_odds(found)
 
-    def predict_proba(self, bags: Any, bag_ids: Any = None) -> Array:
+    def predict_proba(self, bags: Any, *, bag_ids: Any = None) -> Array:
         """(B, 2) probabilities of the labels 0 and 1."""
-        log_odds = self.decision_function(bags, bag_ids)
+        log_odds = self.decision_function(bags, bag_ids=bag_ids)
         return np.column_stack([expit(-log_odds), expit(log_odds)])
 
-    def predict(self, bags: Any, bag_ids: Any = None) -> Array:
+    def predict(self, bags: Any, *, bag_ids: Any = None) -> Array:
         """(B,) labels: 1 where the probability is at least 1/2."""
-        return (self.decision_function(bags, bag_ids) >= 0).astype(np.int64)
+        return (self.decision_function(bags, bag_ids=bag_ids) >= 0).astype(np.int64)
 
     def __sklearn_tags__(self) -> Tags:
         """One sample is a bag, not a row; labels are binary."""
@@ -128,37 +128,6 @@ class BagClassifier(ClassifierMixin, BaseEstimator):
         if found.n_features != self.n_features_in_:
             raise InputError(f"model expects {self.n_features_in_} features, got {found.n_features}.")
         return _scaled(found, self.scaling_)
-
-
-def at_least(low: float, *, whole: bool = False, **values: Any) -> None:
-    """Refuse parameters that are not finite numbers >= low, or not whole where that is asked.
-
-    Examples
-    --------
-    >>> at_least(1, whole=True, epochs=0)
-    Traceback (most recent call last):
-    psimil.foundations.errors.InputError: epochs must be a whole number >= 1, got 0.
-    """
-    kinds = (int, np.integer) if whole else (int, float, np.integer, np.floating)
-    for name, value in values.items():
-        if isinstance(value, bool) or not isinstance(value, kinds) or not low <= value < np.inf:
-            kind = "a whole number" if whole else "a number"
-            raise InputError(f"{name} must be {kind} >= {low}, got {value!r}.")
-
-
-def above_zero(**values: Any) -> None:
-    """Refuse parameters that are not finite numbers > 0.
-
-    Examples
-    --------
-    >>> above_zero(C=-1.0)
-    Traceback (most recent call last):
-    psimil.foundations.errors.InputError: C must be a number > 0, got -1.0.
-    """
-    for name, value in values.items():
-        number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
-        if not number or not 0 < value < np.inf:
-            raise InputError(f"{name} must be a number > 0, got {value!r}.")
 
 
 def _scaled(bags: Bags, scaling: Scaling) -> Bags:

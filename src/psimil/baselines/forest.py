@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.ensemble import RandomForestClassifier
 
-from psimil.baselines.classifier import BagClassifier, at_least
+from psimil.baselines.classifier import BagClassifier
 from psimil.baselines.sigmoid import Sigmoid
 from psimil.baselines.statistics import bag_statistics
 from psimil.foundations.errors import InputError
+from psimil.foundations.numbers import at_least
 from psimil.model.bags import Bags
 
 Array = NDArray[Any]

@@ -12,10 +12,11 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from psimil.baselines.classifier import BagClassifier, above_zero
+from psimil.baselines.classifier import BagClassifier
 from psimil.baselines.sigmoid import Sigmoid
 from psimil.baselines.statistics import bag_statistics
 from psimil.foundations.errors import InputError
+from psimil.foundations.numbers import above_zero
 from psimil.model.bags import Bags
 
 Array = NDArray[Any]

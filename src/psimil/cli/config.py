@@ -51,6 +51,7 @@ def build(given: dict[str, Any], file: dict[str, Any]) -> PsiVGPMIL:
     """
     from psimil.estimator import GVGPMIL, VGPMIL, PsiVGPMIL
     from psimil.foundations.errors import InputError
+    from psimil.inference.options import CHOICES
 
     values = {**file, **given}
     if "density" in file and any(name in given for name in ("model", "alpha", "beta")):
@@ -65,9 +66,8 @@ def build(given: dict[str, Any], file: dict[str, Any]) -> PsiVGPMIL:
             cls = PsiVGPMIL
         else:
             cls, values["density"] = _model(name, gamma, {"vgpmil": VGPMIL, "gvgpmil": GVGPMIL})
-        for key in ("hyperparameters", "early_stopping"):
-            if values.get(key) == NONE:
-                values[key] = None
+        nulls = {key for key, value in values.items() if str(value) == NONE and NONE not in CHOICES.get(key, ())}
+        values |= dict.fromkeys(nulls)
         values.setdefault("random_state", 0)
         estimator = cls(**values) if preset is None else cls.preset(preset, **values)
         _check(estimator)
@@ -88,7 +88,8 @@ def config_text(estimator: PsiVGPMIL) -> str:
     from psimil.schema import parameters_json
 
     values = parameters_json({k: v for k, v in estimator.get_params(deep=False).items() if k not in NOT_IN_FILES})
-    values["hyperparameters"] = values["hyperparameters"] or NONE
+    usual = type(estimator)().get_params(deep=False)
+    values = {key: NONE if value is None and usual[key] is not None else value for key, value in values.items()}
     values["H"] = estimator.H
     scalars = {k: v for k, v in values.items() if v is not None and not isinstance(v, dict)}
     tables = {k: v for k, v in values.items() if isinstance(v, dict)}
@@ -150,8 +151,6 @@ def _check(estimator: PsiVGPMIL) -> None:
     Options(**values | {"kernel": estimator.kernel or RBF()})
     if type(estimator.random_state) is not int or estimator.random_state < 0:
         raise InputError(f"random_state must be a whole number >= 0, got {estimator.random_state!r}.")
-    if type(estimator.standardize) is not bool:
-        raise InputError(f"standardize must be true or false, got {estimator.standardize!r}.")
     if not isinstance(estimator.feature_fingerprint, str | None):
         raise InputError(f"feature_fingerprint must be text, got {estimator.feature_fingerprint!r}.")
 

@@ -58,8 +58,8 @@ def hasher(show_ids: bool) -> Callable[[str], str]:
 
 def chosen(directory: Path, show_ids: bool, how: ReadingRules) -> tuple[Index, Cohort]:
     """The index of a folder, and the series that are read of it."""
-    from psimil.ct.cohort import Cohort, usable_studies
+    from psimil.ct.cohort import Cohort
     from psimil.ct.index import index_folder
 
     index = index_folder(directory, hasher=hasher(show_ids), modalities=how.modalities, limits=how.limits)
-    return index, Cohort.of(usable_studies(index), how)
+    return index, Cohort.of(index, how)

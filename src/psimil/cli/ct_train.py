@@ -42,21 +42,22 @@ def train(
             "--feedback", metavar="CSV", help="feedback.csv of psimil view: readers' labels of scans, slices."
         ),
     ] = None,
-    features: Annotated[
-        int, typer.Option("--features", min=1, help="Features per slice; 8, 32 or 128 in the paper.")
+    n_features: Annotated[
+        int, typer.Option("--n-features", min=1, help="Features per slice; 8, 32 or 128 in the paper.")
     ] = 8,
     model: Annotated[
         str, typer.Option("--model", parser=choice("vgpmil", "gvgpmil"), metavar="MODEL", help="vgpmil or gvgpmil.")
     ] = "vgpmil",
-    inducing: Annotated[int, typer.Option("--inducing", min=1, help="Inducing points.")] = 200,
+    n_inducing: Annotated[int, typer.Option("--n-inducing", min=1, help="Inducing points.")] = 200,
     size: Annotated[int, typer.Option("--size", min=8, max=512, help="Pixels along a side of a slice.")] = 128,
     windows: Annotated[
         str,
         typer.Option("--windows", metavar="NAME:LEVEL/WIDTH,...", help="What the CNN sees of a slice, in HU."),
     ] = "brain:40/80,blood:80/200,soft tissue:40/380",
     epochs: Annotated[int, typer.Option("--epochs", min=1, help="Passes of the CNN over the scans, at most.")] = 40,
-    joint: Annotated[
-        int, typer.Option("--joint", min=0, metavar="EPOCHS", help="Epochs of joint training of CNN and process.")
+    joint_epochs: Annotated[
+        int,
+        typer.Option("--joint-epochs", min=0, metavar="EPOCHS", help="Epochs of joint training of CNN and process."),
     ] = 0,
     device: Annotated[str, typer.Option("--device", help="cpu or cuda.")] = "cpu",
     seed: Annotated[int, typer.Option(min=0)] = 0,
@@ -86,10 +87,10 @@ def train(
         from psimil.workdir import open_workdir
 
         seen = read_windows(windows)
-        process = {"vgpmil": VGPMIL, "gvgpmil": GVGPMIL}[model](n_inducing=inducing, random_state=seed)
+        process = {"vgpmil": VGPMIL, "gvgpmil": GVGPMIL}[model](n_inducing=n_inducing, random_state=seed)
         config = {
-            "command": "ct train", "features": features, "model": model, "inducing": inducing, "size": size,
-            "windows": windows, "epochs": epochs, "joint": joint, "seed": seed, "thickness": thickness,
+            "command": "ct train", "n_features": n_features, "model": model, "n_inducing": n_inducing, "size": size,
+            "windows": windows, "epochs": epochs, "joint_epochs": joint_epochs, "seed": seed, "thickness": thickness,
             "skip_bad": skip_bad, "labels": digest(labels),
             "feedback": None if feedback is None else digest(feedback),
         }  # fmt: skip
@@ -106,9 +107,9 @@ def train(
             found = read_training_set(cohort, labels, windows=seen, size=size, progress=step)
         if feedback is not None:
             found = found.corrected(feedback)
-        with shell.progress(epochs + joint, "training") as step:
+        with shell.progress(epochs + joint_epochs, "training") as step:
             pipeline = CTPipeline(
-                features, size, seen, process, epochs=epochs, joint_epochs=joint, device=device,
+                n_features, size, seen, process, epochs=epochs, joint_epochs=joint_epochs, device=device,
                 checkpoint=out / CHECKPOINT, callback=lambda record: step(_words(record)), random_state=seed,
             ).fit(found.slices, found.y, found.known)  # fmt: skip
         facts = _write(work, pipeline, found.slices, found.y, found.failures, cohort)

@@ -51,7 +51,7 @@ def fit(
     ] = None,
     alpha: Annotated[float | None, typer.Option(help="alpha of gvgpmil's density.")] = None,
     beta: Annotated[float | None, typer.Option(help="beta of gvgpmil's density.")] = None,
-    inducing: Annotated[int | None, typer.Option(min=1, help="Number of inducing points.")] = None,
+    n_inducing: Annotated[int | None, typer.Option(min=1, help="Number of inducing points. Default: 200.")] = None,
     H: Annotated[
         float | None,
         typer.Option("--H", parser=number, metavar="NUMBER", help="Trust in bag labels; inf: they are right."),
@@ -73,7 +73,9 @@ def fit(
     ] = None,
     aggregate: Annotated[
         str | None,
-        typer.Option(parser=choice("noisy_or", "max"), metavar="noisy-or|max", help="From instances to bags."),
+        typer.Option(
+            parser=choice("auto", "noisy_or", "max"), metavar="auto|noisy-or|max", help="From instances to bags."
+        ),
     ] = None,
     max_iter: Annotated[int | None, typer.Option(min=0, help="Passes at most per stage.")] = None,
     preset: Annotated[
@@ -105,7 +107,7 @@ def fit(
     The scores that it reports are out-of-bag, which is optimistic: the kernel was chosen with every bag present.
     """
     options = {
-        "model": model, "alpha": alpha, "beta": beta, "n_inducing": inducing, "H": H,
+        "model": model, "alpha": alpha, "beta": beta, "n_inducing": n_inducing, "H": H,
         "label_posterior": label_posterior, "mean": mean, "residual": residual, "hyperparameters": hyperparameters,
         "aggregate": aggregate, "max_iter": max_iter, "preset": preset, "early_stopping": early_stopping,
         "random_state": seed, "dtype": dtype, "chunk_size": chunk_size,

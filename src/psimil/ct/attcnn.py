@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from psimil.baselines.network import segment_softmax
 from psimil.ct.backbone import CHANNELS, SliceCNN
 from psimil.foundations.errors import InputError
+from psimil.foundations.numbers import at_least
 
 
 class Output(NamedTuple):
@@ -46,8 +47,8 @@ class AttCNN(nn.Module):
     ----------
     n_features : D.
     backbone : f_CNN, any module from (N, C, H, W) slices to (N, D) features; None is :class:`SliceCNN`.
-    attention : width of the attention layer.
-    channels, windows : of :class:`SliceCNN`, when ``backbone`` is None.
+    attention_width : width of the attention layer.
+    channels, n_windows : of :class:`SliceCNN`, when ``backbone`` is None.
 
     Examples
     --------
@@ -62,21 +63,23 @@ class AttCNN(nn.Module):
         self,
         n_features: int = 8,
         backbone: nn.Module | None = None,
-        attention: int = 64,
+        attention_width: int = 64,
         channels: Sequence[int] = CHANNELS,
-        windows: int = 3,
+        n_windows: int = 3,
     ) -> None:
+        at_least(1, whole=True, n_features=n_features, attention_width=attention_width, n_windows=n_windows)
         super().__init__()
         self.n_features = n_features
+        self.backbone = SliceCNN(n_features, channels, n_windows) if backbone is None else backbone
         self.architecture: dict[str, Any] = {
             "n_features": n_features,
-            "attention": attention,
+            "attention": attention_width,
             "channels": [] if backbone is not None else list(channels),
-            "windows": windows,
+            "windows": n_windows,
             "backbone": "SliceCNN" if backbone is None else "custom",
         }
-        self.backbone = SliceCNN(n_features, channels, windows) if backbone is None else backbone
-        self.score = nn.Sequential(nn.Linear(n_features, attention), nn.Tanh(), nn.Linear(attention, 1, bias=False))
+        width = attention_width
+        self.score = nn.Sequential(nn.Linear(n_features, width), nn.Tanh(), nn.Linear(width, 1, bias=False))
         self.classifier = nn.Linear(n_features, 1)
 
     def features(self, slices: Tensor) -> Tensor:

@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import conv2d
 
+from psimil.foundations.errors import InputError
+from psimil.foundations.numbers import at_least
+
 CHANNELS = (16, 32, 64, 64)
 SPREAD = 1e-2  # least standard deviation that is scaled up to 1
 
@@ -60,7 +63,7 @@ class Whiten(nn.Module):
 
     Parameters
     ----------
-    windows : C.
+    n_windows : C.
 
     Examples
     --------
@@ -73,10 +76,10 @@ class Whiten(nn.Module):
     matrix: Tensor
     shift: Tensor
 
-    def __init__(self, windows: int) -> None:
+    def __init__(self, n_windows: int) -> None:
         super().__init__()
-        self.register_buffer("matrix", torch.eye(windows))
-        self.register_buffer("shift", torch.zeros(windows))
+        self.register_buffer("matrix", torch.eye(n_windows))
+        self.register_buffer("shift", torch.zeros(n_windows))
 
     def forward(self, slices: Tensor) -> Tensor:
         """The same shape, (N, C, H, W)."""
@@ -104,7 +107,7 @@ class SliceCNN(nn.Module):
     ----------
     n_features : D.
     channels : width of each block.
-    windows : channels of the input.
+    n_windows : channels of the input.
 
     Examples
     --------
@@ -112,10 +115,17 @@ class SliceCNN(nn.Module):
     torch.Size([5, 8])
     """
 
-    def __init__(self, n_features: int = 8, channels: Sequence[int] = CHANNELS, windows: int = 3) -> None:
+    def __init__(self, n_features: int = 8, channels: Sequence[int] = CHANNELS, n_windows: int = 3) -> None:
+        at_least(1, whole=True, n_features=n_features, n_windows=n_windows)
+        if not isinstance(channels, Sequence) or not channels:
+            raise InputError(
+                f"channels must be the width of each block, at least one, got {channels!r}. Write e.g. (16,)."
+            )
+        for width in channels:
+            at_least(1, whole=True, channels=width)
         super().__init__()
         self.blocks = nn.Sequential(
-            Whiten(windows), *(layer for a, b in pairwise((windows, *channels)) for layer in _block(a, b))
+            Whiten(n_windows), *(layer for a, b in pairwise((n_windows, *channels)) for layer in _block(a, b))
         )
         self.descriptors = Standardise(2 * channels[-1])
         self.head = nn.Linear(2 * channels[-1], n_features)

@@ -19,7 +19,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from psimil.baselines.classifier import above_zero, at_least
 from psimil.baselines.network_training import hold_out
 from psimil.ct.attcnn import AttCNN
 from psimil.ct.augmentation import Augmentation, pick_slices
@@ -28,6 +27,8 @@ from psimil.ct.checkpoint import training_digest
 from psimil.ct.torch_workers import read_device, torch_workers
 from psimil.ct.training_run import Epoch, Settings, TrainingRun
 from psimil.foundations.errors import InputError
+from psimil.foundations.numbers import above_zero, at_least
+from psimil.paths import as_path
 
 Array = NDArray[Any]
 
@@ -49,7 +50,7 @@ def train_cnn(
     y: Any,
     *,
     n_features: int = 8,
-    attention: int = 64,
+    attention_width: int = 64,
     channels: Sequence[int] = CHANNELS,
     epochs: int = 40,
     patience: int = 12,
@@ -75,7 +76,7 @@ def train_cnn(
     images : for each scan its (S, C, H, W) slices, floats in [0, 1] or uint8 in 0..255, which saves memory.
     y : (B,) labels, 0 or 1.
     n_features : D.
-    attention : width of the attention layer.
+    attention_width : width of the attention layer.
     channels : width of each block of the network.
     epochs : passes over the scans, at most; the learning rate falls to 0 along a cosine over them.
     patience : epochs without a lower log-loss of the held-out scans before training stops.
@@ -102,8 +103,9 @@ def train_cnn(
     >>> [record.epoch for record in trained.history], trained.model.n_features
     ([1, 2], 8)
     """
-    at_least(1, whole=True, n_features=n_features, attention=attention, epochs=epochs, patience=patience)
-    at_least(1, whole=True, batch_scans=batch_scans, max_slices=1 if max_slices is None else max_slices)
+    at_least(1, whole=True, n_features=n_features, attention_width=attention_width, epochs=epochs)
+    at_least(1, whole=True, patience=patience, batch_scans=batch_scans)
+    at_least(1, whole=True, max_slices=1 if max_slices is None else max_slices)
     at_least(0, weight_decay=weight_decay)
     at_least(0, whole=True, seed=seed)
     above_zero(learning_rate=learning_rate)
@@ -114,14 +116,14 @@ def train_cnn(
     learn, hold = _split(T, validation, settings.seed)
     with torch.random.fork_rng():
         torch.manual_seed(settings.seed)
-        model = AttCNN(n_features, deepcopy(backbone), attention, channels, windows=images[0].shape[1]).to(place)
+        model = AttCNN(n_features, deepcopy(backbone), attention_width, channels, images[0].shape[1]).to(place)
         with torch_workers(1 if backbone is not None or place.type != "cpu" else None) as ordered:
             if isinstance(model.backbone, SliceCNN):
                 model.backbone.measure(_sample(images, learn, settings).to(place))
             run = TrainingRun(model, images, T, learn, hold, settings, place)
             if checkpoint is not None:
                 facts = {**asdict(settings), **model.architecture, "hold": hold.tolist(), "device": place.type}
-                run.keep(Path(checkpoint), training_digest(images, T, facts, model))
+                run.keep(as_path(checkpoint, "checkpoint"), training_digest(images, T, facts, model))
             while not run.finished:
                 record = run.epoch(ordered)
                 if callback is not None:

@@ -82,8 +82,25 @@ class Cohort:
     rules: ReadingRules = ReadingRules()
 
     @classmethod
-    def of(cls, studies: Sequence[Study], rules: ReadingRules | None = None) -> Cohort:
-        """The series that the rules pick."""
+    def of(cls, studies: Index | Sequence[Study], rules: ReadingRules | None = None) -> Cohort:
+        """The series that the rules pick.
+
+        Parameters
+        ----------
+        studies : an index, which must have studies, or studies of one.
+        rules : None is ReadingRules().
+        """
+        if isinstance(studies, Index):
+            studies = usable_studies(studies)
+        if not isinstance(studies, Sequence) or not all(isinstance(study, Study) for study in studies):
+            raise InputError(
+                f"studies must be an Index or a sequence of Study, got {type(studies).__name__}. "
+                "Write Cohort.of(index_folder(directory))."
+            )
+        if rules is not None and not isinstance(rules, ReadingRules):
+            raise InputError(
+                f"rules must be ReadingRules, got {type(rules).__name__}. Write e.g. ReadingRules(skip_bad=True)."
+            )
         rules = rules or ReadingRules()
         kept, chosen, failures = [], [], []
         for study in studies:

@@ -17,8 +17,8 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
 
 from psimil.ct.scan import Scan
-from psimil.ct.slices import Slices, slice_images
-from psimil.ct.windows import WINDOWS, Window
+from psimil.ct.slices import Slices, check_scans, slice_images
+from psimil.ct.windows import WINDOWS, Window, check_windows
 from psimil.foundations.errors import InputError, NotFitted
 from psimil.foundations.threads import single_threaded_blas
 from psimil.labels import read_random_state
@@ -33,8 +33,8 @@ Scans = Iterable[Scan | Slices | Array]
 
 CHUNK = 16  # slices that one thread works on at a time
 _PASSED_ON = (
-    "n_features", "channels", "epochs", "patience", "learning_rate", "weight_decay", "batch_scans", "max_slices",
-    "validation", "augment", "device", "checkpoint", "callback",
+    "n_features", "attention_width", "channels", "epochs", "patience", "learning_rate", "weight_decay", "batch_scans",
+    "max_slices", "validation", "augment", "device", "checkpoint", "callback",
 )  # fmt: skip
 
 
@@ -145,7 +145,7 @@ class FeatureExtractor(TransformerMixin, BaseEstimator):
 
         if y is None:
             raise InputError("fit needs scan labels: fit(scans, y). requires y to be passed, but the target y is None")
-        chosen = WINDOWS if self.windows is None else tuple(self.windows)
+        chosen = WINDOWS if self.windows is None else check_windows(self.windows)
         seed = int(read_random_state(self.random_state).integers(2**31))
         with single_threaded_blas():
             images = [_images(values, chosen, self.size) for _, values in _read(scans, chosen, self.size)]
@@ -153,7 +153,7 @@ class FeatureExtractor(TransformerMixin, BaseEstimator):
             torch.manual_seed(seed)
             backbone = None if self.backbone is None else self.backbone()
         settings = {name: getattr(self, name) for name in _PASSED_ON}
-        trained = train_cnn(images, y, attention=self.attention_width, seed=seed, backbone=backbone, **settings)
+        trained = train_cnn(images, y, seed=seed, backbone=backbone, **settings)
         self.history_, self.best_epoch_, self.held_out_ = trained.history, trained.best_epoch, trained.held_out
         return self._take(Weights(trained.model, chosen, self.size))
 
@@ -276,7 +276,7 @@ def require_torch() -> None:
 
 def _read(scans: Scans, chosen: Sequence[Window], size: int) -> Iterator[tuple[Any, Array]]:
     """Id and (S, rows, columns) Hounsfield units, or (S, C, size, size) images, of one scan after another."""
-    for number, scan in enumerate(scans):
+    for number, scan in enumerate(check_scans(scans)):
         if isinstance(scan, Slices):
             if scan.windows != tuple(chosen) or scan.size != size:
                 raise InputError(f"scan {number} was windowed in another way than this extractor's. Window it anew.")

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from psimil.foundations.errors import InputError, MissingFile
+from psimil.paths import as_path
 
 OTHER_FILES = frozenset(
     ".csv .gif .gz .htm .html .jpeg .jpg .json .log .md .nii .pdf .png .py .tif .tsv .txt .xml .yaml .yml .zip".split()
@@ -85,7 +86,7 @@ def list_folder(directory: str | Path) -> Listing:
     ...     list_folder(directory)
     Listing(skipped=mappingproxy({'hidden': 1}))
     """
-    root = Path(os.path.realpath(directory))
+    root = Path(os.path.realpath(as_path(directory, "directory")))
     if not root.exists():
         raise MissingFile("the folder was not found. Check its name.")
     if not root.is_dir():

@@ -130,7 +130,8 @@ def read_header(file: SliceFile, limits: Limits = LIMITS) -> Header:
         raise InputError(f"file is above the limit of {limits.file_bytes >> 20} MB for one slice.")
     if header.rows > limits.side or header.columns > limits.side:
         size = f"{header.rows} x {header.columns} pixels"
-        raise InputError(f"{size} is above the limit {limits.side} x {limits.side} (--max-pixels).")
+        limit = f"{limits.side} x {limits.side} (--max-pixels)"
+        raise InputError(f"{size} is above the limit {limit}. In Python, raise limits.side.")
     if header.frames > limits.frames:
         raise InputError(f"{header.frames} frames are above the limit of {limits.frames}.")
     if header.rows < 1 or header.columns < 1 or header.frames < 1:

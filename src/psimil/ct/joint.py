@@ -18,7 +18,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from psimil.baselines.classifier import above_zero, at_least
 from psimil.ct.attcnn import AttCNN
 from psimil.ct.augmentation import Augmentation, pick_slices
 from psimil.ct.backbone import slice_tensor
@@ -26,6 +25,7 @@ from psimil.ct.torch_gp import TorchGP, bag_bound
 from psimil.ct.torch_workers import OrderedMap, torch_workers
 from psimil.ct.training_run import CHUNK
 from psimil.foundations.errors import InputError
+from psimil.foundations.numbers import above_zero, at_least
 from psimil.foundations.threads import single_threaded_blas
 from psimil.inference.calibration import IDENTITY, LatentBags, bag_log_likelihoods
 from psimil.inference.fitting import iterate

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TextIO
 
 from psimil.foundations.errors import DataWarning, InputError, MissingFile
+from psimil.paths import as_path
 
 SCAN_COLUMNS = ("scan", "scan_id", "id", "study", "name")
 LABEL_COLUMN = "label"
@@ -164,7 +165,7 @@ def read_scan_labels(path: str | Path) -> ScanLabels:
     ...     read_scan_labels(path).scan_labels
     {'1.2.3': 1, '1.2.4': 0}
     """
-    path = Path(path)
+    path = as_path(path)
     with _opened(path) as stream:
         rows = csv.reader(stream, strict=True)
         header = [cell.strip() for cell in next(rows, [])]

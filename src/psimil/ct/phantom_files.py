@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from psimil.atomic import atomic_write
 from psimil.ct.phantom import Phantom, head
 from psimil.foundations.errors import InputError, OutputError
+from psimil.foundations.numbers import at_least
+from psimil.paths import as_path
 from psimil.version import VERSION
 
 if TYPE_CHECKING:
@@ -49,7 +51,7 @@ class PhantomFiles:
 
 def write_phantoms(
     directory: str | Path,
-    scans: int = 60,
+    n_scans: int = 60,
     *,
     seed: int = 0,
     size: int = 256,
@@ -64,7 +66,7 @@ def write_phantoms(
     Parameters
     ----------
     directory : made when it is not there; ``studies/<number>/*.dcm``, ``scans.csv`` and ``truth.csv`` are written.
-    scans : number of studies.
+    n_scans : number of studies.
     seed : source of chance.
     size : rows and columns of a slice.
     share : of studies with blood, rounded to a whole number of studies.
@@ -88,13 +90,17 @@ def write_phantoms(
     (['001', '002'], 1)
     """
     _dicom()
-    if scans < 1 or not 0 <= share <= 1 or seed < 0 or not 32 <= size <= 1024:
-        raise InputError("phantoms need scans >= 1, seed >= 0, a share in [0, 1] and a size in [32, 1024].")
-    files = PhantomFiles(*(Path(directory) / name for name in ("studies", "scans.csv", "truth.csv")))
+    at_least(1, whole=True, n_scans=n_scans)
+    at_least(0, whole=True, seed=seed, size=size)
+    at_least(0, share=share)
+    if share > 1 or not 32 <= size <= 1024:
+        raise InputError(f"phantoms need a share in [0, 1] and a size in [32, 1024], got {share} and {size}.")
+    folder = as_path(directory, "directory")
+    files = PhantomFiles(*(folder / name for name in ("studies", "scans.csv", "truth.csv")))
     if files.studies.exists() and any(files.studies.iterdir()):
         raise InputError(f"{files.studies} has studies already; remove it or name another folder.")
-    positive = np.random.default_rng(seed).permutation(scans) < round(share * scans)
-    width, labels, truth = max(3, len(str(scans))), [], []
+    positive = np.random.default_rng(seed).permutation(n_scans) < round(share * n_scans)
+    width, labels, truth = max(3, len(str(n_scans))), [], []
     for number, label in enumerate(positive.tolist(), start=1):
         rng = np.random.default_rng([seed, number])
         study = _Study(f"{seed}/{size}/{number}/{int(label)}", head(rng, positive=label, size=size), rng)

@@ -14,12 +14,13 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from psimil.ct.extractor import FeatureExtractor
 from psimil.ct.scan import Scan
 from psimil.ct.series import read_series
-from psimil.ct.slices import Slices
-from psimil.ct.windows import WINDOWS, Window
+from psimil.ct.slices import Slices, check_scans
+from psimil.ct.windows import WINDOWS, Window, check_windows
 from psimil.estimator import VGPMIL, PsiVGPMIL
 from psimil.foundations.errors import InputError, ModelFileError, NotFitted
 from psimil.inference.prediction import Prediction
 from psimil.labels import read_random_state
+from psimil.paths import as_path
 
 Array = NDArray[Any]
 Item = Scan | Slices | str | Path
@@ -35,10 +36,10 @@ class CTPipeline(ClassifierMixin, BaseEstimator):
     n_features : D, features per slice.
     size : pixels along a side of a windowed slice.
     windows : three of them; None is brain, blood and soft tissue.
-    gp : the estimator that learns from the features; None is VGPMIL().
+    gp : the estimator that learns from the features, which is cloned; None is VGPMIL().
     epochs, patience, validation, device, checkpoint, callback : of the CNN, see :class:`FeatureExtractor`.
     joint_epochs : epochs of joint training after the CNN's own, 0 for none (docs/ct.md).
-    random_state : seed of everything.
+    random_state : seed of everything, of ``gp`` too where its own random_state is None.
 
     Attributes
     ----------
@@ -98,6 +99,10 @@ class CTPipeline(ClassifierMixin, BaseEstimator):
         y : (B,) labels, 0 or 1.
         y_instances : (N,) labels of slices that are known, -1 for unknown; the Gaussian process learns from them.
         """
+        if self.gp is not None and not isinstance(self.gp, PsiVGPMIL):
+            raise InputError(
+                f"gp must be a PsiVGPMIL estimator or None, got {type(self.gp).__name__}. Write gp=VGPMIL()."
+            )
         slices = self._slices(scans)
         T = np.asarray(y)
         seed = int(read_random_state(self.random_state).integers(2**31))
@@ -116,20 +121,23 @@ class CTPipeline(ClassifierMixin, BaseEstimator):
         self.joint_history_: tuple[Any, ...] = ()
         if self.joint_epochs:
             extractor = self._tuned(extractor, slices, T, seed)
-        self.extractor_, self.gp_ = extractor, self._fitted(extractor, slices, T, y_instances)
+        self.extractor_, self.gp_ = extractor, self._fitted(extractor, slices, T, seed, y_instances)
         self.classes_ = np.array([0, 1])
         return self
 
-    def _fitted(self, extractor: FeatureExtractor, slices: list[Slices], T: Array, known: Any = None) -> PsiVGPMIL:
-        gp = VGPMIL(random_state=0) if self.gp is None else clone(self.gp)
-        gp.set_params(feature_fingerprint=extractor.fingerprint_)
+    def _fitted(
+        self, extractor: FeatureExtractor, slices: list[Slices], T: Array, seed: int, known: Any = None
+    ) -> PsiVGPMIL:
+        gp = VGPMIL() if self.gp is None else clone(self.gp)
+        own = gp.random_state
+        gp.set_params(feature_fingerprint=extractor.fingerprint_, random_state=seed if own is None else own)
         return gp.fit(extractor.transform(slices), T, y_instances=known)
 
     def _tuned(self, extractor: FeatureExtractor, slices: list[Slices], T: Array, seed: int) -> FeatureExtractor:
         """The extractor after joint training through the bound of a first Gaussian process."""
         from psimil.ct.joint import train_jointly
 
-        gp = self._fitted(extractor, slices, T)
+        gp = self._fitted(extractor, slices, T, seed)
         trained = train_jointly(
             extractor.weights_.model,
             gp.model_,
@@ -169,7 +177,7 @@ class CTPipeline(ClassifierMixin, BaseEstimator):
     def save(self, directory: str | os.PathLike[str]) -> None:
         """Write the CNN and the Gaussian process to a folder, which is made if need be."""
         extractor = self._extractor()
-        folder = Path(directory)
+        folder = as_path(directory, "directory")
         folder.mkdir(parents=True, exist_ok=True)
         extractor.save(folder / CNN_FILE)
         self.gp_.save(folder / GP_FILE)
@@ -183,7 +191,7 @@ class CTPipeline(ClassifierMixin, BaseEstimator):
         ModelFileError
             When the two files do not belong together.
         """
-        folder = Path(directory)
+        folder = as_path(directory, "directory")
         extractor = FeatureExtractor.load(folder / CNN_FILE, device=device)
         gp = PsiVGPMIL.load(folder / GP_FILE)
         check_fingerprint(gp, extractor)
@@ -202,9 +210,9 @@ class CTPipeline(ClassifierMixin, BaseEstimator):
         return self.extractor_
 
     def _slices(self, scans: Iterable[Item]) -> list[Slices]:
-        chosen = WINDOWS if self.windows is None else tuple(self.windows)
+        chosen = WINDOWS if self.windows is None else check_windows(self.windows)
         found = []
-        for item in scans:
+        for item in check_scans(scans, "scans or folders"):
             scan = read_series(item) if isinstance(item, (str, Path)) else item
             if not isinstance(scan, (Scan, Slices)):
                 raise InputError(f"scans must be Scan, Slices or paths, got {type(item).__name__}.")

@@ -39,11 +39,12 @@ def check_image(header: Header, modalities: Collection[str] = ("CT",)) -> None:
     >>> from psimil.ct.folder import SliceFile
     >>> check_image(Header(SliceFile(Path("a"), 1, 9), modality="MR"))
     Traceback (most recent call last):
-    psimil.foundations.errors.InputError: modality is MR, expected CT (--allow-modality).
+    psimil.foundations.errors.InputError: modality is MR, expected CT (--allow-modality). In Python, ...
     """
     if header.modality not in modalities:
         found = f"is {header.modality}" if header.modality in MODALITIES else "is another or missing"
-        raise InputError(f"modality {found}, expected {' or '.join(sorted(modalities))} (--allow-modality).")
+        wanted = f"{' or '.join(sorted(modalities))} (--allow-modality)"
+        raise InputError(f"modality {found}, expected {wanted}. In Python, name it in modalities.")
     if header.samples != 1 or header.photometric not in ("", "MONOCHROME1", "MONOCHROME2"):
         raise InputError("colour image, expected Hounsfield units in one channel.")
     if header.bits_allocated not in (8, 16) or not 0 < header.bits_stored <= header.bits_allocated:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from numbers import Real
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,12 +72,22 @@ class Scan:
     burned_in: bool = False
 
     def __post_init__(self) -> None:
+        for name, value in (("hu", self.hu), ("positions", self.positions)):
+            if not isinstance(value, np.ndarray) or value.dtype.kind not in "iuf":
+                raise InputError(f"{name} must be an array of numbers, got {type(value).__name__}. Use np.asarray.")
         if self.hu.ndim != 3 or 0 in self.hu.shape:
             raise InputError(
                 f"hu has shape {self.hu.shape}, expected (slices, rows, columns) with at least one of each."
             )
         if self.positions.shape != (len(self.hu),):
-            raise InputError(f"positions have shape {self.positions.shape}, expected ({len(self.hu)},).")
+            raise InputError(
+                f"positions have shape {self.positions.shape}, expected ({len(self.hu)},), one for each slice."
+            )
+        spacing = self.spacing if isinstance(self.spacing, (tuple, list, np.ndarray)) else ()
+        if len(spacing) != 2 or not all(isinstance(mm, Real) and 0 < mm < np.inf for mm in spacing):
+            raise InputError(
+                f"spacing must be two numbers > 0, millimetres between rows and columns, got {self.spacing!r}."
+            )
         if len(self.sources) not in (0, len(self.hu)):
             raise InputError(f"there are {len(self.sources)} sources for {len(self.hu)} slices; give one each or none.")
 

@@ -43,7 +43,7 @@ def choose_series(study: Study, *, series: str | None = None, thickness: float =
     axial = axial or [part for part in study.series if part.usable and part.kind.endswith("without orientation")]
     if not axial:
         kinds = ", ".join(sorted({part.kind for part in study.series})) or "nothing"
-        raise InputError(f"study {study.id} has no axial series; it has: {kinds}. Name one with --series.")
+        raise InputError(f"study {study.id} has no axial series; it has: {kinds}. Name one with series=ID (--series).")
     best = min(axial, key=lambda part: _rank(part, thickness))
     return replace(best, reason=_sentence(best, axial, thickness))
 

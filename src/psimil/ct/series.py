@@ -24,6 +24,7 @@ from psimil.ct.sandbox import Sandbox
 from psimil.ct.scan import Scan, Source
 from psimil.ct.study import Series
 from psimil.foundations.errors import InputError, MissingFile
+from psimil.paths import as_path
 
 BURNED_IN = "pixels may show text about the patient (BurnedInAnnotation)"
 SHOWN = 10  # bad slices that a message lists
@@ -71,7 +72,7 @@ def read_series(
     """
     if isinstance(source, Series):
         return _read(source, skip_bad, modalities, limits, sandbox)
-    path = Path(os.path.realpath(source))
+    path = Path(os.path.realpath(as_path(source, "source")))
     if not path.exists():
         raise MissingFile("the scan was not found. Check its name.")
     if is_nifti(path):
@@ -101,7 +102,7 @@ def _only(
         sizes = " and ".join(str(part.n_slices) for part in usable)
         ids = ", ".join(part.id for part in usable)
         count = f"{len(usable)} series" if len(usable) > 1 else "another series"
-        raise InputError(f"folder has {count} ({sizes} slices). Choose one with --series: {ids}.")
+        raise InputError(f"folder has {count} ({sizes} slices). Choose one with --series (series= in Python): {ids}.")
     for part in everything:
         check = part.slices[0]
         try:
@@ -195,4 +196,6 @@ def _summed(mended: Counter[str], n: int) -> list[str]:
 def _refusal(bad: list[str], n: int) -> InputError:
     """One line about all slices that cannot be read."""
     shown = " ".join(bad[:SHOWN]) + (f" And {len(bad) - SHOWN} more." if len(bad) > SHOWN else "")
-    return InputError(f"{len(bad)} of {n} slices cannot be read. {shown} Leave them out with --skip-bad.")
+    return InputError(
+        f"{len(bad)} of {n} slices cannot be read. {shown} Leave them out with skip_bad=True (--skip-bad)."
+    )

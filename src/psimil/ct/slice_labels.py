@@ -6,6 +6,7 @@ from pathlib import Path
 
 from psimil.ct.labels import read_scan_labels
 from psimil.foundations.errors import InputError, MissingFile
+from psimil.paths import as_path
 
 UID_COLUMN, LABEL_COLUMN = "sop_instance_uid", "label"
 
@@ -33,7 +34,7 @@ def read_slice_labels(path: str | Path) -> dict[str, int]:
     """
     import pandas as pd
 
-    path = Path(path)
+    path = as_path(path)
     if not path.is_file():
         raise MissingFile(f"{path.name} was not found. Check its name.")
     try:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psimil.ct.scan import Scan, Source
-from psimil.ct.windows import Window, windows
+from psimil.ct.windows import Window, apply_windows
+from psimil.foundations.errors import InputError
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,12 +51,12 @@ class Slices:
     burned_in: bool = False
 
     @classmethod
-    def of(cls, scan: Scan, chosen: Sequence[Window], size: int) -> Slices:
+    def of(cls, scan: Scan, windows: Sequence[Window], size: int) -> Slices:
         """The windowed slices of a scan."""
         return cls(
             scan.id,
-            slice_images(scan.hu, chosen, size),
-            tuple(chosen),
+            slice_images(scan.hu, windows, size),
+            tuple(windows),
             scan.positions,
             scan.sources,
             scan.study_uid,
@@ -76,7 +78,7 @@ class Slices:
         return f"Slices({self.id!r}, {len(self)} slices)"
 
 
-def slice_images(hu: NDArray[Any], chosen: Sequence[Window], size: int) -> NDArray[np.uint8]:
+def slice_images(hu: NDArray[Any], windows: Sequence[Window], size: int) -> NDArray[np.uint8]:
     """(S, C, size, size) windowed slices in 0..255.
 
     Examples
@@ -85,6 +87,23 @@ def slice_images(hu: NDArray[Any], chosen: Sequence[Window], size: int) -> NDArr
     >>> slice_images(np.full((1, 4, 4), 40, dtype=np.int16), WINDOWS, 1).ravel().tolist()
     [128, 76, 128]
     """
-    images = windows(hu, chosen, size=size)
+    images = apply_windows(hu, windows, size=size)
     images *= 255
     return np.rint(images, out=images).astype(np.uint8)
+
+
+def check_scans(scans: Any, kinds: str = "scans") -> Iterable[Any]:
+    """The scans; refused are one scan, one path, or nothing in place of a sequence of scans.
+
+    Examples
+    --------
+    >>> check_scans("scans/0042", "scans or folders")
+    Traceback (most recent call last):
+    psimil.foundations.errors.InputError: scans must be a sequence of scans or folders, got str. Write [folder] for one.
+    """
+    path = isinstance(scans, (str, bytes, os.PathLike))
+    if path or not (isinstance(scans, Iterable) or hasattr(scans, "__getitem__")):
+        one = "folder" if path else "scan"
+        raise InputError(f"scans must be a sequence of {kinds}, got {type(scans).__name__}. Write [{one}] for one.")
+    found: Iterable[Any] = scans
+    return found

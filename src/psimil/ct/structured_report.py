@@ -31,6 +31,7 @@ from psimil.ct.report_content import (
     uid_of,
 )
 from psimil.foundations.errors import InputError, MissingFile
+from psimil.paths import as_path
 from psimil.version import VERSION
 
 if TYPE_CHECKING:
@@ -127,6 +128,8 @@ def write_report(path: str | Path, scan: ReportedScan, *, when: datetime, burned
     ...     read_report(Path(directory) / "report.dcm")["prob"].tolist()
     [0.9, 0.8]
     """
+    if not isinstance(scan, ReportedScan):
+        raise InputError(f"scan must be a ReportedScan, got {type(scan).__name__}.")
     if burned_in:
         raise InputError("the images may have names burned into the pixels (BurnedInAnnotation); no report is written.")
     try:
@@ -135,7 +138,7 @@ def write_report(path: str | Path, scan: ReportedScan, *, when: datetime, burned
     except ImportError as error:
         raise InputError("structured reports need the extra ct: pip install 'psimil[ct]'.") from error
     report = _report(scan, when)
-    atomic_write(path, lambda stream: dcmwrite(stream, report, enforce_file_format=True))
+    atomic_write(as_path(path), lambda stream: dcmwrite(stream, report, enforce_file_format=True))
 
 
 def read_report(path: str | Path) -> pd.DataFrame:
@@ -163,6 +166,7 @@ def read_report(path: str | Path) -> pd.DataFrame:
     """
     import pandas as pd
 
+    path = as_path(path)
     with quiet_pydicom() as pydicom:
         try:
             content = pydicom.dcmread(path).ContentSequence

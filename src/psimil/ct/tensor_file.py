@@ -17,6 +17,7 @@ from safetensors.numpy import save as save_tensors
 
 from psimil.atomic import atomic_write
 from psimil.foundations.errors import MissingFile, ModelFileError
+from psimil.paths import as_path
 
 Tensors = dict[str, NDArray[Any]]
 
@@ -30,12 +31,12 @@ def write_tensors(path: str | os.PathLike[str], kind: str, tensors: Tensors, hea
     text = json.dumps({"format": FORMAT, "kind": kind} | header, sort_keys=True, allow_nan=False)
     sealed = json.dumps({"header": text, "sha256": digest(tensors, text)}, sort_keys=True)
     data = save_tensors(tensors, metadata={"psimil": sealed})  # one entry: safetensors shuffles several
-    atomic_write(Path(path), lambda stream: stream.write(data))
+    atomic_write(as_path(path), lambda stream: stream.write(data))
 
 
 def read_tensors(path: str | os.PathLike[str], kind: str) -> tuple[Tensors, dict[str, Any]]:
     """The tensors and the header that :func:`write_tensors` wrote; damaged and foreign files are refused."""
-    data = _bytes(Path(path), kind)
+    data = _bytes(as_path(path), kind)
     try:
         size = int.from_bytes(data[:8], "little")
         if len(data) < 8 or size > min(MAX_HEADER, len(data) - 8):

@@ -23,6 +23,7 @@ Array = NDArray[Any]
 
 KIND = "AttCNN weights"
 _LIMITS = {"n_features": 4096, "attention": 4096, "windows": 16}
+_PARAMETERS = {"n_features": "n_features", "attention_width": "attention", "n_windows": "windows"}  # AttCNN's: file's
 _MOST_CHANNELS, _MOST_BLOCKS, _MOST_SIZE = 4096, 10, 4096
 
 
@@ -104,7 +105,7 @@ def load_weights(path: str | os.PathLike[str], backbone: Callable[[], nn.Module]
     windows = _windows(header["windows"], architecture["windows"])
     if not _whole(size, _MOST_SIZE):
         raise ModelFileError(f"{KIND}: the size of a slice must be a whole number in 1..{_MOST_SIZE}.")
-    facts = {name: architecture[name] for name in ("n_features", "attention", "windows")}
+    facts = {name: architecture[stored] for name, stored in _PARAMETERS.items()}
     if backbone is None:
         facts["channels"] = architecture["channels"]
         with torch.device("meta"):  # shapes without memory, whatever sizes the file claims

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -32,9 +33,11 @@ class Window:
     width: float
 
     def __post_init__(self) -> None:
-        if not np.isfinite(self.level) or not 0 < self.width < np.inf:
+        numbers = all(isinstance(v, Real) and not isinstance(v, bool) for v in (self.level, self.width))
+        if not numbers or not np.isfinite(self.level) or not 0 < self.width < np.inf:
             raise InputError(
-                f"window {self.name!r} has level {self.level} and width {self.width}; the width must be > 0."
+                f"window {self.name!r} has level {self.level} and width {self.width}; both must be numbers "
+                "and the width must be > 0."
             )
 
     @property
@@ -75,7 +78,7 @@ def read_windows(text: str) -> tuple[Window, ...]:
     return tuple(Window(match[1], float(match[2]), float(match[3])) for match in found if match)
 
 
-def windows(hu: ArrayLike, chosen: Sequence[Window] = WINDOWS, *, size: int | None = 128) -> NDArray[np.float32]:
+def apply_windows(hu: ArrayLike, windows: Sequence[Window] = WINDOWS, *, size: int | None = 128) -> NDArray[np.float32]:
     """Slices as images with one channel per window, averaged over areas to a smaller size.
 
     Each window is applied first and the averages are taken after, so a small bright spot stays a spot.
@@ -83,7 +86,7 @@ def windows(hu: ArrayLike, chosen: Sequence[Window] = WINDOWS, *, size: int | No
     Parameters
     ----------
     hu : (S, rows, columns) Hounsfield units.
-    chosen : W windows, the channels in their order.
+    windows : W of them, the channels in their order.
     size : side of the images; slices that are not square are padded with air first. None keeps rows and columns.
 
     Returns
@@ -93,11 +96,11 @@ def windows(hu: ArrayLike, chosen: Sequence[Window] = WINDOWS, *, size: int | No
     Raises
     ------
     InputError
-        When ``hu`` is not an array of slices of finite numbers, or no window is chosen.
+        When ``hu`` is not an array of slices of finite numbers, or ``windows`` holds no window or something else.
 
     Examples
     --------
-    >>> windows(np.full((1, 2, 2), 60), size=1).round(2).ravel().tolist()
+    >>> apply_windows(np.full((1, 2, 2), 60), size=1).round(2).ravel().tolist()
     [0.75, 0.4000000059604645, 0.550000011920929]
     """
     slices = np.asarray(hu)
@@ -105,10 +108,9 @@ def windows(hu: ArrayLike, chosen: Sequence[Window] = WINDOWS, *, size: int | No
         raise InputError(f"hu has shape {slices.shape}, expected numbers of shape (slices, rows, columns).")
     if slices.dtype.kind == "f" and not np.isfinite(slices).all():
         raise InputError("hu has values that are not finite; replace them by -1024 (air).")
-    if not chosen:
-        raise InputError("no window was chosen; name at least one, e.g. psimil.ct.windows.BRAIN.")
-    if size is not None and size < 1:
-        raise InputError(f"size is {size}; it must be at least 1, or None to keep rows and columns.")
+    chosen = check_windows(windows)
+    if size is not None and (isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 1):
+        raise InputError(f"size is {size!r}; it must be a whole number >= 1, or None to keep rows and columns.")
     if size is not None:
         slices = _square(slices)
     rows, columns = (size, size) if size is not None else slices.shape[1:]
@@ -117,6 +119,22 @@ def windows(hu: ArrayLike, chosen: Sequence[Window] = WINDOWS, *, size: int | No
         for channel, window in zip(image, chosen, strict=True):
             _fill(channel, piece, window)
     return images
+
+
+def check_windows(windows: Any) -> tuple[Window, ...]:
+    """The windows as a tuple, refused when they are not windows or none.
+
+    Examples
+    --------
+    >>> check_windows(["brain"])
+    Traceback (most recent call last):
+    psimil.foundations.errors.InputError: windows must be a sequence of Window, got ['brain']. Write ...
+    """
+    if not isinstance(windows, Sequence) or not all(isinstance(window, Window) for window in windows):
+        raise InputError(f"windows must be a sequence of Window, got {windows!r}. Write e.g. [psimil.ct.BRAIN].")
+    if not windows:
+        raise InputError("no window was chosen; name at least one, e.g. psimil.ct.BRAIN.")
+    return tuple(windows)
 
 
 def _square(slices: NDArray[Any]) -> NDArray[Any]:

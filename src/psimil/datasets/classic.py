@@ -10,6 +10,7 @@ from psimil.bagtable import bag_labels
 from psimil.datasets.content import read_content
 from psimil.foundations.errors import InputError
 from psimil.model.bags import Bags
+from psimil.paths import as_path
 
 MAX_BYTES = 1 << 30
 
@@ -44,7 +45,7 @@ def read_classic(path: str | Path) -> tuple[Bags, NDArray[np.int64]]:
     >>> bags.ids.tolist(), bags[0].tolist(), y.tolist()
     ([7, 8], [[0.5, 2.0], [0.7, 1.0]], [1, 0])
     """
-    path = Path(path)
+    path = as_path(path)
     content = read_content(path, MAX_BYTES)
     if not content.strip():
         raise InputError(f"{path.name} is empty: 0 bags. Give at least 1 bag.")

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psimil.datasets.mnist_recipes import mnist_bags
+from psimil.foundations.numbers import at_least
 from psimil.model.bags import Bags
 
 
@@ -42,6 +43,7 @@ def digits_bags(n_bags: int = 400, bag_size: int = 10, seed: int = 0) -> DigitBa
     """
     from sklearn.datasets import load_digits
 
+    at_least(1, whole=True, bag_size=bag_size)
     stored = load_digits()
     drawn = mnist_bags(
         stored.images, stored.target, n_bags=n_bags, bag_size=bag_size, max_positive=min(4, bag_size), seed=seed

@@ -8,6 +8,7 @@ from pathlib import Path
 from psimil.datasets.catalogue import PUBLISHED, Published
 from psimil.datasets.content import GZIP_MAGIC, inflated, read_content, write_content
 from psimil.foundations.errors import InputError, MissingFile
+from psimil.paths import as_path
 
 FILES: Mapping[str, Published] = PUBLISHED
 MAX_BYTES = 1 << 30
@@ -37,7 +38,7 @@ def locate(directory: str | Path, name: str) -> Path:
     psimil.foundations.errors.MissingFile: rsna_f8_cnn0.csv (or .csv.gz) was not found in no-such-folder ...
     """
     folder = _published(name).folder
-    directory = Path(directory)
+    directory = as_path(directory, "directory")
     for parent in (directory, directory / folder):
         for path in (parent / name, parent / f"{name}.gz"):
             if path.is_file():
@@ -72,7 +73,7 @@ def verify(path: str | Path, name: str) -> None:
     Traceback (most recent call last):
     psimil.foundations.errors.InputError: rsna_f8_cnn0.csv: content is not the published file (SHA-256 ...
     """
-    known, path = _published(name), Path(path)
+    known, path = _published(name), as_path(path)
     _check(read_content(path, MAX_BYTES), known, path.name)
 
 
@@ -103,7 +104,7 @@ def fetch(directory: str | Path, name: str) -> Path:
     Traceback (most recent call last):
     psimil.foundations.errors.InputError: mnist.csv is not a published file that is known. ...
     """
-    known, directory = _published(name), Path(directory)
+    known, directory = _published(name), as_path(directory, "directory")
     try:
         path = locate(directory, name)
     except MissingFile:

@@ -13,10 +13,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from psimil.datasets.content import write_content
 from psimil.datasets.filenames import checked_names
-from psimil.datasets.labelled import LabelledBags, labelled
+from psimil.datasets.labelled import LabelledBags, check_bags, labelled
 from psimil.foundations.errors import InputError, MissingFile
 from psimil.frames import read_csv
 from psimil.model.bags import Bags, as_real
+from psimil.paths import as_path
 
 FEATURES, COORDS = "features", "coords"
 SLIDE, LABEL = "slide_id", "label"
@@ -53,11 +54,12 @@ def read_h5(directory: str | Path, labels: Mapping[str, int] | str | Path) -> La
     (['s1', 's2'], [[1.0], [2.0]], [1, 0])
     """
     h5py = _h5py()
-    table = dict(labels) if isinstance(labels, Mapping) else _labels(Path(labels))
+    table = dict(labels) if isinstance(labels, Mapping) else _labels(as_path(labels, "labels"))
     if not table:
         raise InputError("labels are empty: 0 bags. Give at least 1 slide.")
     names = checked_names(table)
-    bags = Bags.from_list([_features(h5py, Path(directory), name) for name in names], ids=names)
+    folder = as_path(directory, "directory")
+    bags = Bags.from_list([_features(h5py, folder, name) for name in names], ids=names)
     return labelled(bags, list(table.values()))
 
 
@@ -86,6 +88,8 @@ def write_h5(directory: str | Path, bags: Bags, coords: ArrayLike | None = None)
     ['s1.h5']
     """
     h5py = _h5py()
+    folder = as_path(directory, "directory")
+    check_bags(bags)
     names = checked_names(bags.names)
     columns = {FEATURES: list(bags)}
     if coords is not None:
@@ -95,7 +99,7 @@ def write_h5(directory: str | Path, bags: Bags, coords: ArrayLike | None = None)
         columns[COORDS] = bags.split(np.asarray(coords))
     for number, name in enumerate(names):
         content = _encoded(h5py, {key: arrays[number] for key, arrays in columns.items()})
-        write_content(Path(directory) / f"{name}.h5", content)
+        write_content(folder / f"{name}.h5", content)
 
 
 def _h5py() -> ModuleType:

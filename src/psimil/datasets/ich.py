@@ -5,6 +5,7 @@ from pathlib import Path
 from psimil.datasets import files
 from psimil.datasets.scans import CNN_PRED, CNN_PROB, CNN_SLICE, SLICE_LABEL, Scans, read_scans
 from psimil.foundations.errors import InputError, MissingFile
+from psimil.paths import as_path
 
 CNNS = range(5)
 ORDER = "rsna_slice_order.csv"
@@ -133,7 +134,8 @@ def _published(directory: str | Path, name: str, verify: bool) -> Path:
 
 
 def _supplied(directory: str | Path, name: str) -> Path:
-    for path in (Path(directory) / name, Path(directory) / f"{name}.gz"):
+    folder = as_path(directory, "directory")
+    for path in (folder / name, folder / f"{name}.gz"):
         if path.is_file():
             return path
     raise MissingFile(f"{name} was not found in {directory}. Ask the authors of the data for it, or check the folder.")

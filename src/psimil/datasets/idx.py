@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from psimil.datasets.content import read_content
 from psimil.foundations.errors import InputError
+from psimil.paths import as_path
 
 UNSIGNED_BYTE = 0x08
 MAX_BYTES = 1 << 30
@@ -41,7 +42,7 @@ def read_idx(path: str | Path) -> NDArray[np.uint8]:
     ...     read_idx(path)
     array([7, 2, 9], dtype=uint8)
     """
-    path = Path(path)
+    path = as_path(path)
     content = read_content(path, MAX_BYTES)
     if len(content) < 4 or content[:2] != b"\0\0" or content[2] != UNSIGNED_BYTE or content[3] == 0:
         raise InputError(f"{path.name}: not an IDX file of unsigned bytes (magic {content[:4].hex() or 'missing'}).")

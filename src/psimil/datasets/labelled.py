@@ -48,6 +48,19 @@ def labelled(bags: Bags, y: ArrayLike, y_instances: ArrayLike | None = None) -> 
     )
 
 
+def check_bags(bags: Any) -> None:
+    """Refuse what is not :class:`psimil.Bags`.
+
+    Examples
+    --------
+    >>> check_bags([[[1.0]]])
+    Traceback (most recent call last):
+    psimil.foundations.errors.InputError: bags must be psimil.Bags, got list. Make them with Bags.from_list.
+    """
+    if not isinstance(bags, Bags):
+        raise InputError(f"bags must be psimil.Bags, got {type(bags).__name__}. Make them with Bags.from_list.")
+
+
 def _checked(
     values: NDArray[Any], shape: tuple[int], allowed: tuple[int, ...], names: NDArray[Any], what: str
 ) -> NDArray[np.int64]:

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from psimil.foundations.errors import InputError
+from psimil.foundations.numbers import at_least
 
 POSITIVE = (2, 9)
 
@@ -64,6 +65,7 @@ def mnist_bags(
     digits = np.asarray(labels)
     if len(images) != len(digits):
         raise InputError(f"{len(images)} images but {len(digits)} labels.")
+    at_least(0, whole=True, seed=seed, n_bags=n_bags, bag_size=bag_size, max_positive=max_positive)
     if n_bags < 2 or n_bags % 2:
         raise InputError(f"n_bags must be even and >= 2, got {n_bags}.")
     if not 1 <= max_positive <= bag_size:

@@ -1,15 +1,19 @@
 """Synthetic bags with known instance labels, for examples and tests."""
 
+from numbers import Real
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from psimil.foundations.errors import InputError
+from psimil.foundations.numbers import at_least
 from psimil.model.bags import Bags
 
 
 def make_bags(
     n_bags: int = 100,
-    bag_size: tuple[int, int] = (3, 12),
+    bag_size: int | tuple[int, int] = (3, 12),
     n_features: int = 5,
     witness_rate: float = 0.3,
     separation: float = 2.0,
@@ -23,7 +27,7 @@ def make_bags(
     Parameters
     ----------
     n_bags : number of bags; half of them, rounded down, are positive.
-    bag_size : smallest and largest bag, both included.
+    bag_size : smallest and largest bag, both included, or one number for all bags.
     n_features : D.
     witness_rate : in [0, 1].
     separation : distance between the means of the two kinds of instances.
@@ -41,13 +45,14 @@ def make_bags(
     >>> len(bags), int(y.sum()), bags.X.shape == (len(y_instances), 2)
     (10, 5, True)
     """
-    low, high = bag_size
-    if n_bags < 1 or n_features < 1:
-        raise InputError(f"n_bags and n_features must be >= 1, got {n_bags} and {n_features}.")
-    if not 1 <= low <= high:
-        raise InputError(f"bag_size must be (smallest, largest) with 1 <= smallest <= largest, got {bag_size}.")
-    if not 0 <= witness_rate <= 1:
+    at_least(1, whole=True, n_bags=n_bags, n_features=n_features)
+    at_least(0, whole=True, seed=seed)
+    low, high = _sizes(bag_size)
+    at_least(0, witness_rate=witness_rate)
+    if witness_rate > 1:
         raise InputError(f"witness_rate must be between 0 and 1, got {witness_rate}.")
+    if not isinstance(separation, Real) or not np.isfinite(separation):
+        raise InputError(f"separation must be a finite number, got {separation!r}.")
     rng = np.random.default_rng(seed)
     y = rng.permutation((np.arange(n_bags) < n_bags // 2).astype(np.int64))
     sizes = rng.integers(low, high + 1, size=n_bags)
@@ -58,3 +63,14 @@ def make_bags(
     X = rng.standard_normal((offsets[-1], n_features))
     X += separation / np.sqrt(n_features) * y_instances[:, None]
     return Bags(X, offsets), y, y_instances
+
+
+def _sizes(bag_size: Any) -> tuple[int, int]:
+    """Smallest and largest bag."""
+    both = tuple(bag_size) if isinstance(bag_size, (tuple, list)) else (bag_size, bag_size)
+    whole = all(isinstance(size, (int, np.integer)) and not isinstance(size, bool) for size in both)
+    if len(both) != 2 or not whole or not 1 <= both[0] <= both[1]:
+        raise InputError(
+            f"bag_size must be one number >= 1, or (smallest, largest) with 1 <= smallest <= largest, got {bag_size!r}."
+        )
+    return both[0], both[1]

@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from psimil.datasets.filenames import checked_names
-from psimil.datasets.labelled import LabelledBags, labelled
+from psimil.datasets.labelled import LabelledBags, check_bags, labelled
 from psimil.foundations.errors import InputError, MissingFile, OutputError
 from psimil.model.bags import Bags, as_real
+from psimil.paths import as_path
 
 FEATURES, LABELS, INSTANCE_LABELS, COORDS, SPLITS = "features", "labels", "inst_labels", "coords", "splits.csv"
 
@@ -50,7 +51,7 @@ def read_torchmil(directory: str | Path, split: str | None = None) -> LabelledBa
     >>> bags.ids.tolist(), bags["a"].tolist(), y.tolist(), y_instances.tolist()
     (['a', 'b'], [[1.0], [2.0]], [1, 0], [-1, -1, -1])
     """
-    root = Path(directory)
+    root = as_path(directory, "directory")
     if not (root / FEATURES).is_dir():
         raise MissingFile(f"{root} has no folder {FEATURES}. Name the folder that holds {FEATURES} and {LABELS}.")
     names = sorted(path.stem for path in (root / FEATURES).glob("*.npy")) if split is None else _members(root, split)
@@ -103,6 +104,8 @@ def write_torchmil(
     ...     sorted(str(path.relative_to(folder)) for path in folder.rglob("*.npy"))
     ['features/a.npy', 'inst_labels/a.npy', 'labels/a.npy']
     """
+    target = as_path(directory, "directory")
+    check_bags(bags)
     names = checked_names(bags.names)
     data = labelled(bags, y, y_instances)
     columns = {FEATURES: list(bags), LABELS: [data.y[b : b + 1] for b in range(len(bags))]}
@@ -115,7 +118,7 @@ def write_torchmil(
         columns[COORDS] = bags.split(np.asarray(coords))
     if split is not None and len(split) != len(bags):
         raise InputError(f"{len(bags)} bags but {len(split)} entries of split.")
-    with _aside(Path(directory)) as aside:
+    with _aside(target) as aside:
         for folder, arrays in columns.items():
             (aside / folder).mkdir()
             for name, array in zip(names, arrays, strict=True):

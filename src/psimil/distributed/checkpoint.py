@@ -27,6 +27,7 @@ from psimil.inference.preparation import Supervision
 from psimil.inference.progress import Progress
 from psimil.inference.sparse_gp import SparseGP
 from psimil.model.bags import Bags
+from psimil.paths import as_path
 from psimil.schema import kernel_from, kernel_json, parameters_json
 
 Array = NDArray[Any]
@@ -74,7 +75,7 @@ class Checkpoint:
         for array in arrays:
             digest.update(f"{array.dtype.str}{array.shape}".encode())
             digest.update(np.ascontiguousarray(array).tobytes())
-        return cls(Path(path), digest.hexdigest())
+        return cls(as_path(path, "checkpoint"), digest.hexdigest())
 
     def write(self, progress: Progress) -> None:
         """Keep the progress in place of what was kept before, atomically."""

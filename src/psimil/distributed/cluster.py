@@ -25,7 +25,7 @@ def connect(address: str) -> Any:
     Raises
     ------
     InputError
-        When no scheduler answers within 10 seconds, or Dask is not installed.
+        When the address is no text, no scheduler answers within 10 seconds, or Dask is not installed.
 
     Examples
     --------
@@ -33,6 +33,10 @@ def connect(address: str) -> Any:
     Traceback (most recent call last):
     psimil.foundations.errors.InputError: no Dask scheduler answers at nowhere:name: ...
     """
+    if not isinstance(address, str) or not address.strip():
+        raise InputError(
+            f"address must be that of a Dask scheduler, got {address!r}. Write e.g. connect('tcp://127.0.0.1:8786')."
+        )
     try:
         from distributed import Client
     except ImportError as error:

@@ -110,6 +110,8 @@ def _position(ids: Any, bag: Any) -> int:
         if len(found) != 1:
             raise InputError(f"the prediction has no bag {bag!r}.")
         return int(found[0])
+    if isinstance(bag, bool) or not isinstance(bag, (int, np.integer)):
+        raise InputError(f"bag must be a position or an id in text, got {bag!r}.")
     if not -len(ids) <= int(bag) < len(ids):
         raise InputError(f"bag {bag} asked but the prediction has {len(ids)} bags.")
     return int(bag) % len(ids)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from math import inf
+from numbers import Real
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from psimil.atomic import atomic_write
 from psimil.foundations.errors import InputError
+from psimil.paths import as_path
 from psimil.tables import write_table
 
 if TYPE_CHECKING:
@@ -35,16 +39,37 @@ def new_figure(width: float = 6.0, height: float = 4.0) -> Axes:
     """
     from matplotlib.figure import Figure
 
+    for name, value in (("width", width), ("height", height)):
+        if isinstance(value, bool) or not isinstance(value, Real) or not 0 < value < inf:
+            raise InputError(f"{name} must be a number of inches > 0, got {value!r}.")
     return Figure(figsize=(width, height), layout="constrained").add_subplot()
 
 
 def axes_or_new(ax: Axes | None, size: tuple[float, float] | None = None) -> Axes:
     """The given axes, or those of a new pyplot figure of that size in inches."""
     if ax is not None:
+        if not hasattr(ax, "plot"):
+            raise InputError(f"ax must be matplotlib Axes or None, got {type(ax).__name__}. Write ax=new_figure().")
         return ax
     from matplotlib import pyplot
 
     return pyplot.subplots(figsize=size, layout="constrained")[1]
+
+
+def check_columns(table: Any, columns: Iterable[str], source: str) -> None:
+    """Refuse what is not a data frame with these columns.
+
+    Examples
+    --------
+    >>> check_columns(None, ["quantity"], "psimil.oracle.compare")
+    Traceback (most recent call last):
+    psimil.foundations.errors.InputError: the table must be that of psimil.oracle.compare, got NoneType.
+    """
+    if not hasattr(table, "columns"):
+        raise InputError(f"the table must be that of {source}, got {type(table).__name__}.")
+    missing = [column for column in columns if column not in table.columns]
+    if missing:
+        raise InputError(f"the table has no column {', '.join(missing)}. Give the table of {source}.")
 
 
 def fitting_size(ax: Axes, cells: float, characters: int, largest: float = 9.0) -> float:
@@ -75,9 +100,11 @@ def save_figure(ax: Axes, path: str | Path, data: pd.DataFrame) -> None:
     ...     sorted(p.name for p in Path(folder).iterdir())
     ['theta.csv', 'theta.pdf', 'theta.png']
     """
-    path = Path(path)
+    path = as_path(path)
     if path.suffix.lower() != ".png":
         raise InputError(f"figures are named .png (the .pdf and .csv go beside it), got {path.name}.")
+    if not hasattr(ax, "get_figure"):
+        raise InputError(f"ax must be matplotlib Axes, got {type(ax).__name__}. Give what a plot_ function returned.")
     figure = ax.get_figure(root=True)
     assert figure is not None  # axes that were drawn on have a figure
     write_table(data, path.with_suffix(".csv"))

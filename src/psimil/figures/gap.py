@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from psimil.figures.canvas import COLOURS, axes_or_new
+from psimil.figures.canvas import COLOURS, axes_or_new, check_columns
 from psimil.foundations.errors import InputError
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ def plot_gap(table: pd.DataFrame, quantity: str = "latent mean", *, ax: Axes | N
     >>> plot_gap(pd.DataFrame([row]), ax=new_figure()).get_xlabel()
     'Gibbs oracle'
     """
+    check_columns(table, ("quantity", "variational", "oracle", "error"), "psimil.oracle.compare")
     rows = table[table["quantity"] == quantity]
     if rows.empty:
         known = ", ".join(dict.fromkeys(table["quantity"]))

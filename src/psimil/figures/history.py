@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from psimil.figures.canvas import COLOURS, axes_or_new
+from psimil.figures.canvas import COLOURS, axes_or_new, check_columns
 from psimil.foundations.errors import InputError
 
 if TYPE_CHECKING:
@@ -33,6 +33,10 @@ def history_table(history: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     """
     import pandas as pd
 
+    rows = isinstance(history, Sequence) and all(isinstance(row, Mapping) for row in history)
+    if not rows:
+        kind = type(history).__name__
+        raise InputError(f"history must be the history_ of an estimator, one mapping per pass, got {kind}.")
     if not history:
         raise InputError("the history is empty. Fit the model first.")
     frame = pd.DataFrame([dict(row) for row in history])
@@ -57,8 +61,9 @@ def plot_history(history: Sequence[Mapping[str, Any]], *, ax: Axes | None = None
     >>> len(plot_history(rows, ax=new_figure()).lines)
     1
     """
-    ax = axes_or_new(ax)
     table = history_table(history)
+    check_columns(table, ("stage", "elbo"), "an estimator's history_")
+    ax = axes_or_new(ax)
     for colour, stage in zip(COLOURS, dict.fromkeys(table["stage"]), strict=False):
         rows = table[table["stage"] == stage]
         ax.plot(rows["pass"], rows["elbo"], marker=".", color=colour, label=STAGES.get(stage, stage))

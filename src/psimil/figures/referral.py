@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from psimil.figures.canvas import COLOURS, axes_or_new
+from psimil.figures.canvas import COLOURS, axes_or_new, check_columns
 from psimil.foundations.errors import InputError
 
 if TYPE_CHECKING:
@@ -31,10 +31,13 @@ def referral_table(curves: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """
     import pandas as pd
 
+    if not isinstance(curves, Mapping):
+        raise InputError(f'curves must be tables by model, got {type(curves).__name__}. Write {{"VGPMIL": curve}}.')
     if not curves:
         raise InputError("there is no curve to draw.")
     frames = []
     for model, curve in curves.items():
+        check_columns(curve, ("fraction_kept", "error"), "psimil.experiments.referral.referral_curve")
         everything = curve.loc[curve["fraction_kept"] == 1, "error"]
         if everything.empty:
             raise InputError(f"the curve of {model} does not say the error with all cases kept. Add the fraction 1.")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from numbers import Real
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from psimil.figures.canvas import BLACK, COLOURS, axes_or_new
+from psimil.foundations.errors import InputError
 from psimil.model.densities import Density, GammaMixture, HyperbolicSecant
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ def theta_table(densities: Mapping[str, Density] | None = None, largest: float =
     Parameters
     ----------
     densities : by name; None takes those of the paper's figure.
+    largest : end of the range of c.
 
     Examples
     --------
@@ -33,8 +36,10 @@ def theta_table(densities: Mapping[str, Density] | None = None, largest: float =
     """
     import pandas as pd
 
+    chosen = _chosen(densities)
+    if isinstance(largest, bool) or not isinstance(largest, Real) or not 0 < largest < np.inf:
+        raise InputError(f"largest must be a number > 0, got {largest!r}.")
     c = np.linspace(0.0, largest, 201)
-    chosen = PAPER if densities is None else densities
     return pd.DataFrame({"c": c} | {name: density.theta(c) for name, density in chosen.items()})
 
 
@@ -55,9 +60,9 @@ def plot_theta(densities: Mapping[str, Density] | None = None, *, ax: Axes | Non
     >>> plot_theta({"Student": StudentT(4.0)}, ax=new_figure()).get_xlabel()
     'c'
     """
-    ax = axes_or_new(ax)
-    chosen = PAPER if densities is None else densities
+    chosen = _chosen(densities)
     table = theta_table(chosen)
+    ax = axes_or_new(ax)
     colours = iter(COLOURS * len(chosen))
     for name, density in chosen.items():
         colour = BLACK if isinstance(density, HyperbolicSecant) else next(colours)
@@ -65,3 +70,13 @@ def plot_theta(densities: Mapping[str, Density] | None = None, *, ax: Axes | Non
     ax.set(xlabel="c", ylabel="theta(c)", title="Precision that each density gives to an instance")
     ax.legend(frameon=False)
     return ax
+
+
+def _chosen(densities: Mapping[str, Density] | None) -> Mapping[str, Density]:
+    if densities is None:
+        return PAPER
+    if not isinstance(densities, Mapping) or not densities or not all(hasattr(d, "theta") for d in densities.values()):
+        raise InputError(
+            f'densities must be densities by name, got {type(densities).__name__}. Write {{"Student": StudentT(4.0)}}.'
+        )
+    return densities

@@ -17,7 +17,13 @@ class PsimilError(Exception):
 
 
 class InputError(PsimilError, ValueError):
-    """The caller's data or parameters break a rule; the message names the culprit and the cure."""
+    """The caller's data or parameters break a rule; the message names the culprit and the cure.
+
+    Examples
+    --------
+    >>> issubclass(InputError, ValueError)
+    True
+    """
 
 
 class MissingFile(InputError):
@@ -45,4 +51,11 @@ class ClusterFailure(PsimilError, RuntimeError):
 
 
 class DataWarning(UserWarning):
-    """The data can be used, but something about it deserves a look."""
+    """The data can be used, but something about it deserves a look.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore", DataWarning)
+    """

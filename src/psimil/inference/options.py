@@ -68,28 +68,34 @@ class Options:
             if not any(value is a or (type(value) is type(a) and value == a) for a in allowed):
                 listed = ", ".join(repr(a) for a in allowed)
                 raise InputError(f"{name} must be one of {listed}, got {value!r}.")
-        _at_least(1, n_inducing=self.n_inducing, patience=self.patience)
-        _at_least(0, max_iter=self.max_iter)
+        check_whole(1, n_inducing=self.n_inducing, patience=self.patience)
+        check_whole(0, max_iter=self.max_iter)
         if self.chunk_size is not None:
-            _at_least(1, chunk_size=self.chunk_size)
-        if not _is_number(self.H) or not self.H > 0:
-            raise InputError(f"H must be > 0, got {self.H}.")
-        if not _is_number(self.tol) or not self.tol >= 0:
-            raise InputError(f"tol must be >= 0, got {self.tol}.")
-        rate = self.false_positive_rate
-        if rate is not None and (not _is_number(rate) or not 0 < rate < 1):
-            raise InputError(f"false_positive_rate must lie between 0 and 1, got {self.false_positive_rate}.")
-        if self.threshold is not None and (not _is_number(self.threshold) or not 0 < self.threshold < 1):
-            raise InputError(f"threshold must lie between 0 and 1, got {self.threshold}.")
-        if not isinstance(self.density, Density):
-            raise InputError(f"density must have log_prob and theta, got {self.density!r}.")
-        if self.kernel is not None and not isinstance(self.kernel, Kernel):
-            raise InputError(f"kernel must be a psimil kernel, got {self.kernel!r}.")
-        if self.start != "labels" and not (_is_number(self.start) and 0 < float(self.start) <= 1):
+            check_whole(1, chunk_size=self.chunk_size)
+        check_flag(accelerate=self.accelerate, standardize=self.standardize)
+        if not is_number(self.H) or not self.H > 0:
+            raise InputError(f"H must be a number > 0, got {self.H!r}.")
+        if not is_number(self.tol) or not self.tol >= 0:
+            raise InputError(f"tol must be a number >= 0, got {self.tol!r}.")
+        for name in ("false_positive_rate", "threshold"):
+            value = getattr(self, name)
+            if value is not None and (not is_number(value) or not 0 < value < 1):
+                raise InputError(f"{name} must be a number between 0 and 1, got {value!r}.")
+        self._check_parts()
+        if self.start != "labels" and not (is_number(self.start) and 0 < float(self.start) <= 1):
             raise InputError(f'start must be "labels" or a number in (0, 1], got {self.start!r}.')
         self._check_combinations()
         if self.device is not None:
             _check_device(self.device, self.kernel)
+
+    def _check_parts(self) -> None:
+        for name, value in (("density", self.density), ("kernel", self.kernel)):
+            if isinstance(value, type):
+                raise InputError(f"{name} is the class {value.__name__}. Give an instance: {value.__name__}(...).")
+        if not isinstance(self.density, Density):
+            raise InputError(f"density must have log_prob and theta, got {self.density!r}.")
+        if self.kernel is not None and not isinstance(self.kernel, Kernel):
+            raise InputError(f"kernel must be a psimil kernel, got {self.kernel!r}.")
 
     def _check_combinations(self) -> None:
         if self.label_posterior == "max" and np.isinf(self.H):
@@ -135,11 +141,40 @@ def _check_device(device: Any, kernel: Kernel | None) -> None:
         check_kernel(kernel)
 
 
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
+    """Whether a value is a real number; inf is one, nan and truth values are not.
+
+    Examples
+    --------
+    >>> is_number(0.5), is_number(True), is_number("1")
+    (True, False, False)
+    """
     return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool) and value == value  # noqa: PLR0124
 
 
-def _at_least(least: int, **values: Any) -> None:
+def check_whole(least: int, **values: Any) -> None:
+    """Refuse parameters that are not whole numbers of at least ``least``.
+
+    Examples
+    --------
+    >>> check_whole(1, n_inducing=0)
+    Traceback (most recent call last):
+    psimil.foundations.errors.InputError: n_inducing must be a whole number >= 1, got 0.
+    """
     for name, value in values.items():
         if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
-            raise InputError(f"{name} must be >= {least}, got {value}.")
+            raise InputError(f"{name} must be a whole number >= {least}, got {value!r}.")
+
+
+def check_flag(**values: Any) -> None:
+    """Refuse parameters that are neither True nor False.
+
+    Examples
+    --------
+    >>> check_flag(standardize="no")
+    Traceback (most recent call last):
+    psimil.foundations.errors.InputError: standardize must be True or False, got 'no'.
+    """
+    for name, value in values.items():
+        if not isinstance(value, (bool, np.bool_)):
+            raise InputError(f"{name} must be True or False, got {value!r}.")

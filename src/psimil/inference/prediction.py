@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from psimil.foundations.errors import InputError
 from psimil.inference.aggregates import AGGREGATES
 from psimil.inference.intervals import instance_interval
 from psimil.inference.moments import BagMoments, InstanceMoments
+from psimil.model.bag_checks import per_instance
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,6 +29,17 @@ class Prediction:
     ``prob``, ``std``, ``lower``, ``upper`` and ``log_odds`` are per bag (B,); the same names with ``instance_`` are
     per instance (N,), bag after bag. ``lower`` and ``upper`` bound a central credible interval of mass ``level``.
     ``joint_std`` is the bag's standard deviation with the correlation between its instances kept, when asked for.
+
+    Examples
+    --------
+    ``predict_dist`` of a fitted model makes one:
+
+    >>> from psimil import VGPMIL
+    >>> from psimil.datasets import make_bags
+    >>> bags, y, _ = make_bags(n_bags=8, seed=1)
+    >>> found = VGPMIL(n_inducing=4, max_iter=2, tol=0.0, random_state=0).fit(bags, y).predict_dist(bags)
+    >>> found.prob.shape, found.instance_prob.shape == (len(bags.X),), found.level
+    ((8,), True, 0.95)
     """
 
     ids: Array
@@ -135,15 +148,42 @@ class Prediction:
         """(N,) 0 or 1 at the model's instance threshold."""
         return (self.instance_prob >= self.instance_threshold).astype(np.int64)
 
-    def split(self, values: Array) -> list[Array]:
-        """(N,) values per instance as one array per bag."""
-        return np.split(values, self.offsets[1:-1])
+    def split(self, values: Any) -> list[Array]:
+        """(N,) values per instance as one array per bag.
 
-    def to_frame(self, level: str = "bag") -> pd.DataFrame:
-        """A table with one row per bag, or per instance (``level="instance"``, in the caller's row order)."""
+        Examples
+        --------
+        >>> from psimil import VGPMIL
+        >>> from psimil.datasets import make_bags
+        >>> bags, y, _ = make_bags(n_bags=8, seed=1)
+        >>> found = VGPMIL(n_inducing=4, max_iter=2, tol=0.0, random_state=0).fit(bags, y).predict_dist(bags)
+        >>> len(found.split(found.instance_prob))
+        8
+        """
+        return np.split(per_instance(values, int(self.offsets[-1])), self.offsets[1:-1])
+
+    def to_frame(self, of: Literal["bag", "instance"] = "bag") -> pd.DataFrame:
+        """A table with one row per bag, or per instance in the caller's row order.
+
+        Parameters
+        ----------
+        of : "bag" for the columns bag, prob, std, lower, upper, log_odds, label, refer and, when asked for, joint_std;
+            "instance" for bag, instance, prob, std, lower, upper, log_odds, label, latent_mean, latent_variance.
+
+        Examples
+        --------
+        >>> from psimil import VGPMIL
+        >>> from psimil.datasets import make_bags
+        >>> bags, y, _ = make_bags(n_bags=8, seed=1)
+        >>> found = VGPMIL(n_inducing=4, max_iter=2, tol=0.0, random_state=0).fit(bags, y).predict_dist(bags)
+        >>> len(found.to_frame()), len(found.to_frame("instance")) == len(bags.X)
+        (8, True)
+        """
         import pandas as pd
 
-        if level == "bag":
+        if of not in ("bag", "instance"):
+            raise InputError(f'to_frame gives a table of "bag" or of "instance", got {of!r}.')
+        if of == "bag":
             columns = {"bag": self.ids, "prob": self.prob, "std": self.std, "lower": self.lower, "upper": self.upper}
             columns |= {"log_odds": self.log_odds, "label": self.label, "refer": self.refer}
             if self.joint_std is not None:

@@ -57,7 +57,7 @@ class TrainedModel:
         bags: Bags,
         *,
         raw: bool = False,
-        method: str | None = None,
+        expectation: str | None = None,
         n_samples: int = 1000,
         level: float = 0.95,
         joint: bool = False,
@@ -67,13 +67,15 @@ class TrainedModel:
         Parameters
         ----------
         raw : leave out the calibration of the latent log-odds.
-        method : "quadrature", or "sample" as in the paper; the model's own choice when None.
+        expectation : "quadrature", or "sample" as in the paper; None is the model's own.
         level : mass of the credible intervals.
         joint : also compute the bag's standard deviation with the correlation between its instances kept.
         """
         with single_threaded_blas():
             latent = self.latent(bags.stream, raw=raw)
-            return self.assemble(bags, latent, raw=raw, method=method, n_samples=n_samples, level=level, joint=joint)
+            return self.assemble(
+                bags, latent, raw=raw, expectation=expectation, n_samples=n_samples, level=level, joint=joint
+            )
 
     def assemble(
         self,
@@ -81,7 +83,7 @@ class TrainedModel:
         latent: tuple[Array, Array],
         *,
         raw: bool = False,
-        method: str | None = None,
+        expectation: str | None = None,
         n_samples: int = 1000,
         level: float = 0.95,
         joint: bool = False,
@@ -90,7 +92,7 @@ class TrainedModel:
         if not ((np.abs(latent[0]) < LARGEST_LATENT) & (np.sqrt(latent[1]) < LARGEST_LATENT)).all():
             raise NumericalFailure("latent values overflow: the model or the features are out of any range.")
         rng = np.random.default_rng(self.seed)
-        sample = (method or self.expectation) == "sample"
+        sample = (expectation or self.expectation) == "sample"
         instances = sampled_moments(*latent, rng, n_samples) if sample else instance_moments(*latent)
         std = None
         if joint:

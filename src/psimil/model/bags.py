@@ -10,6 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psimil.foundations.errors import InputError
+from psimil.model.bag_checks import (
+    as_ids,
+    different_ids,
+    feature_columns,
+    per_instance,
+    permutation,
+    place_of,
+    whole_offsets,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,7 +34,7 @@ class Bags:
     ----------
     X : (N, D) features of all instances, bag after bag.
     offsets : (B + 1,) where each bag starts; bag b is ``X[offsets[b]:offsets[b + 1]]``.
-    ids : (B,) names of the bags; 0, 1, ... when None.
+    ids : (B,) names of the bags; 0, 1, ... when None. A bag that is drawn twice (``bags[[0, 0]]``) has its id twice.
     rows : (N,) position that each stored row had in the caller's table; identity when None.
 
     Examples
@@ -37,30 +46,26 @@ class Bags:
 
     X: Array
     offsets: Array
-    ids: Array | None = None
+    ids: Array = None  # type: ignore[assignment]  # may be left out, and is an array ever after
     rows: Array | None = None
+
+    if TYPE_CHECKING:
+
+        def __init__(self, X: Any, offsets: Any, ids: Any = None, rows: Any = None) -> None: ...
 
     def __post_init__(self) -> None:
         """Check everything once; nobody downstream checks again."""
         X = np.ascontiguousarray(as_real(self.X, "features"))  # equal numbers give equal bits whatever their layout
-        offsets = np.asarray(self.offsets, dtype=np.int64)
         if X.ndim != 2:
             raise InputError(f"features have shape {X.shape}, expected (instances, features).")
         if len(X) and X.shape[1] == 0:
             raise InputError(f"0 feature(s) (shape={X.shape}) while a minimum of 1 is required.")
-        if offsets.ndim != 1 or len(offsets) == 0 or offsets[0] != 0 or offsets[-1] != len(X):
-            raise InputError(f"offsets must run from 0 to the number of instances, {len(X)}.")
-        ids = np.arange(len(offsets) - 1) if self.ids is None else np.asarray(self.ids)
-        if ids.ndim != 1:
-            raise InputError(f"bag ids have shape {ids.shape}, expected one id per bag.")
-        if len(ids) != len(offsets) - 1:
-            raise InputError(f"{len(offsets) - 1} bags but {len(ids)} bag ids.")
+        offsets = whole_offsets(self.offsets, len(X))
+        ids = as_ids(self.ids, len(offsets) - 1)
         sizes = np.diff(offsets)
-        if (sizes < 0).any():
-            raise InputError("offsets must not decrease.")
         if (sizes == 0).any():
             raise InputError(f"bag {ids[np.argmin(sizes)]} has 0 instances. Remove it or add instances.")
-        for name, value in (("X", X), ("offsets", offsets), ("ids", ids)):
+        for name, value in (("X", X), ("offsets", offsets), ("ids", ids), ("rows", permutation(self.rows, len(X)))):
             object.__setattr__(self, name, value)
         self._check_finite()
 
@@ -84,10 +89,23 @@ class Bags:
 
     @classmethod
     def from_list(cls, bags: Sequence[Any], ids: Any = None) -> Bags:
-        """Bags from a sequence of (n_i, D) arrays, lists or tensors."""
-        names = list(range(len(bags))) if ids is None else list(ids)
-        if len(names) != len(bags):
-            raise InputError(f"{len(bags)} bags but {len(names)} bag ids.")
+        """Bags from a sequence of (n_i, D) arrays, lists or tensors.
+
+        Parameters
+        ----------
+        bags : B matrices of the same number of features.
+        ids : (B,) names, all different; 0, 1, ... when None.
+
+        Examples
+        --------
+        >>> Bags.from_list([[[1.0], [2.0]], [[3.0]]], ids=["a", "b"])["a"].tolist()
+        [[1.0], [2.0]]
+        """
+        if not hasattr(bags, "__len__") or isinstance(bags, (str, bytes, dict)) or hasattr(bags, "columns"):
+            raise InputError(f"bags must be a sequence of 2-D arrays, got {type(bags).__name__}.")
+        if np.ndim(ids) == 0 and ids is not None:
+            raise InputError(f"ids must be a sequence, one per bag, got {ids!r}.")
+        names = different_ids(ids, len(bags))
         arrays = [as_real(bag, f"bag {name}") for bag, name in zip(bags, names, strict=True)]
         for array, name in zip(arrays, names, strict=True):
             if array.ndim != 2:
@@ -97,8 +115,7 @@ class Bags:
                     f"bag {name} has {array.shape[1]} features, expected {arrays[0].shape[1]} (from bag {names[0]})."
                 )
         offsets = np.cumsum([0] + [len(array) for array in arrays])
-        X = np.concatenate(arrays) if arrays else np.empty((0, 0))
-        return cls(X, offsets, None if ids is None else np.asarray(ids))
+        return cls(np.concatenate(arrays) if arrays else np.empty((0, 0)), offsets, names)
 
     @classmethod
     def from_arrays(cls, X: Any, bag_ids: Any) -> Bags:
@@ -109,7 +126,13 @@ class Bags:
         >>> Bags.from_arrays([[1.0], [2.0], [3.0]], ["b", "a", "b"])["b"].tolist()
         [[1.0], [3.0]]
         """
-        X, bag_ids = as_real(X, "features"), np.asarray(bag_ids)
+        X = as_real(X, "features")
+        if X.ndim != 2:
+            raise InputError(f"features have shape {X.shape}, expected (instances, features).")
+        try:
+            bag_ids = np.asarray(bag_ids)
+        except ValueError as error:
+            raise InputError("bag_ids are ragged, expected one id per row.") from error
         if bag_ids.ndim != 1 or len(bag_ids) != len(X):
             raise InputError(f"{len(X)} instances but bag_ids has shape {bag_ids.shape}.")
         if bag_ids.dtype.kind in "fO":
@@ -126,10 +149,25 @@ class Bags:
 
     @classmethod
     def from_frame(cls, frame: pd.DataFrame, bag: str = "bag", features: Sequence[str] | None = None) -> Bags:
-        """Bags from a table with one row per instance; all columns but ``bag`` are features unless named."""
-        if bag not in frame.columns:
-            raise InputError(f'the table has no column "{bag}". Columns: {", ".join(map(str, frame.columns))}.')
-        columns = [c for c in frame.columns if c != bag] if features is None else list(features)
+        """Bags from a table with one row per instance.
+
+        Parameters
+        ----------
+        frame : table with a column of bag ids.
+        bag : that column.
+        features : names of the feature columns; None takes all but ``bag``, "label" and "instance_label".
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> frame = pd.DataFrame({"bag": ["b", "a", "b"], "label": [1, 0, 1], "size": [0.5, 0.1, 0.7]})
+        >>> bags = Bags.from_frame(frame)
+        >>> bags.ids.tolist(), bags["b"].tolist()
+        (['a', 'b'], [[0.5], [0.7]])
+        """
+        if not hasattr(frame, "columns"):
+            raise InputError(f"from_frame needs a table with columns, got {type(frame).__name__}.")
+        columns = feature_columns(list(frame.columns), bag, features)
         return cls.from_arrays(frame[columns].to_numpy(), frame[bag].to_numpy())
 
     def __len__(self) -> int:
@@ -158,8 +196,8 @@ class Bags:
 
     @property
     def names(self) -> Array:
-        """(B,) ids, never None."""
-        return np.arange(len(self)) if self.ids is None else self.ids
+        """(B,) ids."""
+        return self.ids
 
     @property
     def bag_index(self) -> Array:
@@ -176,13 +214,8 @@ class Bags:
     def __getitem__(self, key: slice | Sequence[Any] | Array) -> Bags: ...
     def __getitem__(self, key: Any) -> Any:
         """One bag's (n, D) features for an integer or an id in text; Bags for slices, masks and index arrays."""
-        if isinstance(key, str):
-            matches = np.flatnonzero(self.names == key)
-            if len(matches) != 1:
-                raise KeyError(key)
-            key = int(matches[0])
-        if isinstance(key, (int, np.integer)):
-            b = range(len(self))[int(key)]
+        if isinstance(key, (int, np.integer, str)):
+            b = place_of(key if isinstance(key, str) else int(key), self.ids)
             return self.X[self.offsets[b] : self.offsets[b + 1]]
         chosen = np.arange(len(self))[key]
         sizes = self.sizes[chosen]
@@ -190,16 +223,23 @@ class Bags:
         take = np.repeat(self.offsets[chosen] - offsets[:-1], sizes) + np.arange(offsets[-1])
         return Bags(self.X[take], offsets, self.names[chosen])
 
-    def split(self, values: Array) -> list[Array]:
-        """(N, ...) values per instance as one array per bag."""
-        return np.split(values, self.offsets[1:-1])
+    def split(self, values: Any) -> list[Array]:
+        """(N, ...) values per instance as one array per bag.
 
-    def in_input_order(self, values: Array) -> Array:
+        Examples
+        --------
+        >>> [part.tolist() for part in Bags.from_list([[[1.0], [2.0]], [[3.0]]]).split([0, 1, 1])]
+        [[0, 1], [1]]
+        """
+        return np.split(per_instance(values, len(self.X)), self.offsets[1:-1])
+
+    def in_input_order(self, values: Any) -> Array:
         """(N, ...) values per stored instance, put back in the row order of the caller's table."""
+        found = per_instance(values, len(self.X))
         if self.rows is None:
-            return values
-        restored = np.empty_like(values)
-        restored[self.rows] = values
+            return found
+        restored = np.empty_like(found)
+        restored[self.rows] = found
         return restored
 
 

@@ -29,7 +29,7 @@ class CustomDensity:
 
     def theta(self, c: Array) -> Array:
         """-2 d log psi / d(c^2): a four-point difference in c; near zero, where that is 0 / 0, its value at 4e-3."""
-        c = np.asarray(c, dtype=np.float64)
+        c = np.abs(np.asarray(c, dtype=np.float64))
         h = 1e-3 * np.maximum(c, 1.0)
         centre = np.maximum(c, 4 * h)  # theta is flat to O(h^2) around zero
         slope = (
@@ -55,9 +55,15 @@ def density_from_log(log_psi: Callable[[Array], Array], *, name: str = "custom")
     >>> density.theta(np.array([1.0])).round(6)
     array([0.571429])
     """
+    if not callable(log_psi):
+        raise InputError(f"log psi must be a function of an array, got {log_psi!r}.")
     density = CustomDensity(log_psi, name)
-    values, mirrored = density.log_prob(_GRID), density.log_prob(-_GRID)
-    if values.shape != _GRID.shape or not np.isfinite(values).all():
+    try:
+        values, mirrored = density.log_prob(_GRID), density.log_prob(-_GRID)
+        numbers = values.dtype.kind in "fiu" and values.shape == mirrored.shape == _GRID.shape
+    except (TypeError, ValueError) as error:
+        raise InputError("log psi must take an array and return one number per element.") from error
+    if not numbers or not np.isfinite(values).all():
         raise InputError("log psi must return one finite number per element.")
     if not np.allclose(values, mirrored, rtol=1e-9, atol=1e-9):
         worst = _GRID[np.argmax(np.abs(values - mirrored))]

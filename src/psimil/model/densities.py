@@ -16,13 +16,35 @@ Array = NDArray[Any]
 
 @runtime_checkable
 class Density(Protocol):
-    """What inference needs of psi: its logarithm and the mean of the mixing variable."""
+    """What inference needs of psi: its logarithm and the mean of the mixing variable.
+
+    Examples
+    --------
+    A class with these two methods is a density, whatever it inherits from:
+
+    >>> class Gaussian:
+    ...     def log_prob(self, x):
+    ...         return -0.5 * np.square(x)
+    ...
+    ...     def theta(self, c):
+    ...         return np.ones_like(c)
+    >>> isinstance(Gaussian(), Density)
+    True
+    """
 
     def log_prob(self, x: Array) -> Array:
         """Log psi(x), elementwise; a constant may be missing. At c it normalises q(omega), Eq. (65)."""
 
     def theta(self, c: Array) -> Array:
-        """E[omega] = -psi'(c) / (c psi(c)), elementwise for c >= 0: Eqs. (28), (66) and (67)."""
+        """E[omega] = -psi'(c) / (c psi(c)), elementwise and even in c: Eqs. (28), (66) and (67)."""
+
+
+def _above_zero(what: str, **values: Any) -> None:
+    for name, value in values.items():
+        number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+        if not number or not 0 < value < np.inf:
+            rule = " and ".join(f"{one} > 0" for one in values)
+            raise InputError(f"{what} needs {rule}, got {name}={value if number else repr(value)}.")
 
 
 @dataclass(frozen=True)
@@ -42,7 +64,8 @@ class HyperbolicSecant:
 
     def theta(self, c: Array) -> Array:
         """tanh(c / 2) / (2 c), Eq. (14), the mean of q(omega) of Eq. (10); with its series below 1e-3."""
-        small = np.asarray(c) < 1e-3
+        c = np.abs(c)
+        small = c < 1e-3
         x = np.where(small, 1.0, c)
         return np.asarray(np.where(small, 0.25 - c**2 / 48 + c**4 / 480, np.tanh(0.5 * x) / (2.0 * x)))
 
@@ -64,10 +87,7 @@ class GammaMixture:
 
     def __post_init__(self) -> None:
         """Refuse parameters that give no density."""
-        for name in ("alpha", "beta"):
-            value = getattr(self, name)
-            if not value > 0 or not np.isfinite(value):
-                raise InputError(f"gamma density needs alpha > 0 and beta > 0, got {name}={value:g}.")
+        _above_zero("gamma density", alpha=self.alpha, beta=self.beta)
 
     def log_prob(self, x: Array) -> Array:
         """-alpha log(beta + x^2 / 2), unnormalised."""
@@ -92,12 +112,18 @@ class ClippedGammaMixture(GammaMixture):
 
     clip: float = 3.0
 
+    def __post_init__(self) -> None:
+        """Refuse parameters that give no density."""
+        super().__post_init__()
+        _above_zero("clipped gamma density", clip=self.clip)
+
     def log_prob(self, x: Array) -> Array:
         """-alpha log(beta + clipped x^2 / 2)."""
         return super().log_prob(np.clip(x, -self.clip, self.clip))
 
     def theta(self, c: Array) -> Array:
         """Theta of the Gamma mixture at min(c, clip), times min(c, clip) / c."""
+        c = np.abs(c)
         inside = np.minimum(c, self.clip)
         return super().theta(inside) * (inside / np.maximum(c, np.finfo(float).tiny))
 
@@ -117,12 +143,11 @@ class StudentT:
 
     def __post_init__(self) -> None:
         """Refuse parameters that give no density."""
-        if not self.nu > 0 or not self.scale > 0:
-            raise InputError(f"Student density needs nu > 0 and scale > 0, got nu={self.nu:g}, scale={self.scale:g}.")
+        _above_zero("Student density", nu=self.nu, scale=self.scale)
 
     def log_prob(self, x: Array) -> Array:
         """Unnormalised log density."""
-        return np.asarray(-0.5 * (self.nu + 1) * np.log1p(np.square(x / self.scale) / self.nu))
+        return np.asarray(-0.5 * (self.nu + 1) * np.log1p(np.square(np.asarray(x) / self.scale) / self.nu))
 
     def theta(self, c: Array) -> Array:
         """(nu + 1) / (nu s^2 + c^2)."""
@@ -144,10 +169,7 @@ class SmoothLaplace:
 
     def __post_init__(self) -> None:
         """Refuse parameters that give no density."""
-        if not self.rate > 0 or not self.width > 0:
-            raise InputError(
-                f"smooth Laplace density needs rate > 0 and width > 0, got {self.rate:g} and {self.width:g}."
-            )
+        _above_zero("smooth Laplace density", rate=self.rate, width=self.width)
 
     def log_prob(self, x: Array) -> Array:
         """-rate sqrt(x^2 + width^2)."""

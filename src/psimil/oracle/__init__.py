@@ -8,7 +8,7 @@ from psimil.oracle.coverage import interval_coverage
 from psimil.oracle.evidence import Evidence, quadrature_evidence, sampled_evidence
 from psimil.oracle.gap import bound_gap, compare, gap_summary, settle
 from psimil.oracle.gibbs import draw_posterior, sweep
-from psimil.oracle.latent_model import LatentModel, latent_model, simulate
+from psimil.oracle.latent_model import LatentModel, model_of, simulate
 from psimil.oracle.polya_gamma import draw_polya_gamma
 from psimil.oracle.ranks import Ranks, simulated_ranks
 
@@ -22,7 +22,7 @@ __all__ = [
     "draw_posterior",
     "gap_summary",
     "interval_coverage",
-    "latent_model",
+    "model_of",
     "quadrature_evidence",
     "sampled_evidence",
     "settle",

@@ -14,7 +14,7 @@ from psimil.inference.problem import Problem
 from psimil.inference.sparse_gp import SparseGP
 from psimil.oracle.gap import settle
 from psimil.oracle.gibbs import draw_posterior
-from psimil.oracle.latent_model import latent_model, simulate
+from psimil.oracle.latent_model import model_of, simulate
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,7 +53,7 @@ def interval_coverage(
     """
     import pandas as pd
 
-    model = latent_model(problem, gp)
+    model = model_of(problem, gp)
     truth, _, T = simulate(model, repeats, rng)
     f = truth @ model.W.T
     w = draw_posterior(model, T, rng, chains=repeats, draws=draws)

@@ -11,6 +11,7 @@ from scipy.special import gammaln
 
 from psimil.foundations.errors import InputError
 from psimil.foundations.linalg import cholesky, solve_lower
+from psimil.foundations.numbers import at_least, generator
 from psimil.foundations.quadrature import trapezoid
 from psimil.oracle.latent_model import LatentModel
 
@@ -50,6 +51,8 @@ def quadrature_evidence(model: LatentModel, T: Array, order: int = 64) -> Eviden
     >>> round(quadrature_evidence(model, np.array([1])).log_p, 10) == round(float(np.log(0.5)), 10)
     True
     """
+    at_least(2, whole=True, order=order)
+    T = model.check_labels(T)
     columns = model.W.shape[1]
     if order**columns > LARGEST_GRID:
         raise InputError(
@@ -82,6 +85,9 @@ def sampled_evidence(
     >>> abs(found.log_p - np.log(0.5)) < 5 * found.error < 0.02
     True
     """
+    at_least(2, whole=True, samples=samples)
+    generator(rng)
+    T = model.check_labels(T)
     pooled = draws.reshape(-1, draws.shape[-1])
     mean = pooled.mean(axis=0)
     L = cholesky(np.atleast_2d(np.cov(pooled, rowvar=False))).L

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from psimil.figures.canvas import check_columns
 from psimil.foundations.errors import InputError
 from psimil.foundations.logistic import sigmoid, softplus
 from psimil.inference.calibration import IDENTITY
@@ -20,7 +21,7 @@ from psimil.inference.problem import Problem
 from psimil.inference.sparse_gp import SparseGP
 from psimil.oracle.evidence import Evidence, sampled_evidence
 from psimil.oracle.gibbs import draw_posterior, mean_and_error
-from psimil.oracle.latent_model import LatentModel, latent_model, prior_root
+from psimil.oracle.latent_model import LatentModel, model_of, prior_root
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -67,7 +68,7 @@ def bound_gap(
     >>> bounds["mean_field"] < bounds["exact"] < evidence.log_p < bounds["exact"] + 1
     True
     """
-    model, T = latent_model(problem, gp), problem.labels.T
+    model, T = model_of(problem, gp), problem.labels.T
     w = draw_posterior(model, T, rng, chains=chains, draws=draws)
     bounds = {rule: settle(replace(problem, rule=rule), gp).bound.total for rule in ("exact", "mean_field")}
     return bounds, sampled_evidence(model, T, w, rng)
@@ -110,9 +111,9 @@ def compare(
     import pandas as pd
 
     ours = _variational(problem, gp, X_new, offsets_new, rng)
-    model = latent_model(problem, gp)
+    model = model_of(problem, gp)
     joint = prior_root(gp, np.concatenate([problem.X, X_new]))
-    both = LatentModel(joint[: len(problem.X)], model.offsets, model.log_h)
+    both = LatentModel(joint[: len(problem.X)], model.offsets, model.log_H)
     w = draw_posterior(both, problem.labels.T, rng, chains=chains, draws=draws)
     theirs = _oracle(both, problem.labels.T, w, joint[len(problem.X) :], offsets_new)
     frames = [
@@ -140,6 +141,7 @@ def gap_summary(table: pd.DataFrame) -> pd.DataFrame:
     """
     import pandas as pd
 
+    check_columns(table, ("quantity", "variational", "oracle", "error"), "psimil.oracle.compare")
     rows = []
     for name, part in table.groupby("quantity", sort=False):
         difference = part["variational"] - part["oracle"]

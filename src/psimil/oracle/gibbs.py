@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psimil.foundations.errors import InputError
+from psimil.foundations.numbers import at_least, generator
 from psimil.oracle.latent_model import LatentModel
 from psimil.oracle.polya_gamma import draw_polya_gamma
 
@@ -98,7 +99,10 @@ def draw_posterior(
     >>> bool(0.3 < w.mean() < 0.5)
     True
     """
-    if min(chains, draws, thin) < 1 or burn_in < 0:
+    generator(rng)
+    T = model.check_labels(T)
+    at_least(0, whole=True, chains=chains, burn_in=burn_in, draws=draws, thin=thin)
+    if min(chains, draws, thin) < 1:
         raise InputError(
             f"Gibbs sampler (chains={chains}, burn_in={burn_in}, draws={draws}, thin={thin}): "
             "there is nothing to draw. Use at least one of each."

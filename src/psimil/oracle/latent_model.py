@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from psimil.foundations.errors import InputError
 from psimil.foundations.linalg import cholesky
 from psimil.foundations.logistic import log1mexp, sigmoid, softplus
+from psimil.foundations.numbers import at_least, generator
 from psimil.inference.problem import Problem
 from psimil.inference.sparse_gp import SparseGP
 from psimil.model.densities import HyperbolicSecant
@@ -33,7 +35,7 @@ class LatentModel:
     ----------
     W : (N, J) root of the prior covariance of the training instances.
     offsets : (B + 1,) first instance of each bag.
-    log_h : log H, may be inf.
+    log_H : log H, may be inf.
 
     Examples
     --------
@@ -44,7 +46,38 @@ class LatentModel:
 
     W: Array
     offsets: Array
-    log_h: float = np.inf
+    log_H: float = np.inf  # noqa: N815  the letter of the paper
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.W, np.ndarray) or self.W.ndim != 2 or self.W.dtype.kind not in "iuf":
+            raise InputError(f"W must be an array of numbers (N, J), got {_shown(self.W)}.")
+        offsets = self.offsets
+        if not isinstance(offsets, np.ndarray) or offsets.ndim != 1 or offsets.dtype.kind not in "iu":
+            raise InputError(f"offsets must be an array of whole numbers (B + 1,), got {_shown(offsets)}.")
+        if len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != len(self.W) or (np.diff(offsets) < 1).any():
+            raise InputError(
+                f"offsets must rise from 0 to the number of instances, {len(self.W)}, got {offsets.tolist()}."
+            )
+        if not isinstance(self.log_H, Real) or np.isnan(self.log_H):
+            raise InputError(f"log_H must be a number or inf, got {self.log_H!r}.")
+
+    def check_labels(self, T: Any) -> Array:
+        """T (..., B) as an array, refused unless it holds 0 and 1, one for each bag.
+
+        Examples
+        --------
+        >>> LatentModel(np.ones((2, 1)), np.array([0, 2])).check_labels([2])
+        Traceback (most recent call last):
+        psimil.foundations.errors.InputError: T must hold 0 or 1 for each of 1 bags, got 2.
+        """
+        labels = np.asarray(T)
+        count = len(self.offsets) - 1
+        if labels.ndim < 1 or labels.shape[-1] != count or labels.dtype.kind not in "biuf":
+            raise InputError(f"T must hold 0 or 1 for each of {count} bags, got {_shown(labels)}.")
+        wrong = labels[~np.isin(labels, (0, 1))]
+        if len(wrong):
+            raise InputError(f"T must hold 0 or 1 for each of {count} bags, got {wrong[0]}.")
+        return labels
 
     @cached_property
     def bag(self) -> Array:
@@ -65,14 +98,14 @@ class LatentModel:
 
     def _log_odds_of_none(self, log_none: Array, T: Array) -> Array:
         """(..., B) log-odds that all labels of a bag are 0, given f and T."""
-        return np.asarray(log_none - log1mexp(log_none) + np.where(T == 1, -self.log_h, self.log_h))
+        return np.asarray(log_none - log1mexp(log_none) + np.where(T == 1, -self.log_H, self.log_H))
 
     def log_likelihood(self, f: Array, T: Array) -> Array:
         """(..., B) log p(T_b | f_b), the labels summed out."""
         log_none = self.log_survival(f)[..., -1]
         log_some = log1mexp(log_none)
         right, wrong = np.where(T == 1, log_some, log_none), np.where(T == 1, log_none, log_some)
-        return np.asarray(np.logaddexp(right, wrong - self.log_h) - softplus(np.array(-self.log_h)))
+        return np.asarray(np.logaddexp(right, wrong - self.log_H) - softplus(np.array(-self.log_H)))
 
     def label_probabilities(self, f: Array, T: Array) -> Array:
         """(..., N) P(y_n = 1 | f, T)."""
@@ -90,6 +123,10 @@ class LatentModel:
         free = rng.random(f.shape) < sigmoid(f)
         y = np.where(self.position == first, True, (self.position > first) & free)
         return np.asarray(y & ~none[..., self.bag]).astype(np.int64)
+
+
+def _shown(value: Any) -> str:
+    return f"{value.dtype} {value.shape}" if isinstance(value, np.ndarray) else type(value).__name__
 
 
 def prior_root(gp: SparseGP, X: Array) -> Array:
@@ -122,7 +159,7 @@ def prior_root(gp: SparseGP, X: Array) -> Array:
     return np.hstack([V, cholesky(covariance - explained @ explained.T, scale=scale).L])
 
 
-def latent_model(problem: Problem, gp: SparseGP) -> LatentModel:
+def model_of(problem: Problem, gp: SparseGP) -> LatentModel:
     """The model of a training problem.
 
     Parameters
@@ -136,10 +173,13 @@ def latent_model(problem: Problem, gp: SparseGP) -> LatentModel:
     >>> from psimil.model.label_posteriors import Labels
     >>> labels = Labels(np.array([1]), np.array([0, 2]))
     >>> problem = Problem(np.array([[0.0], [1.0]]), labels, np.ones(1), HyperbolicSecant())
-    >>> latent_model(problem, SparseGP.build(RBF(1.0, 1.0), np.zeros((1, 1)), bias=3.0)).W.round(3)
+    >>> model_of(problem, SparseGP.build(RBF(1.0, 1.0), np.zeros((1, 1)), bias=3.0)).W.round(3)
     array([[1.   , 3.   ],
            [0.607, 3.   ]])
     """
+    if not isinstance(problem, Problem) or not isinstance(gp, SparseGP):
+        kinds = f"{type(problem).__name__} and {type(gp).__name__}"
+        raise InputError(f"oracle (problem, gp): they must be a Problem and a SparseGP, got {kinds}.")
     if not isinstance(problem.density, HyperbolicSecant):
         raise InputError("oracle (density): only the hyperbolic secant has a Gibbs sampler here. Use HyperbolicSecant.")
     if problem.weighted:
@@ -159,8 +199,9 @@ def simulate(model: LatentModel, count: int, rng: np.random.Generator) -> tuple[
     >>> bool((T == np.stack([y[:, :2].max(axis=1), y[:, 2]], axis=1)).all())
     True
     """
-    w = rng.standard_normal((count, model.W.shape[1]))
+    at_least(1, whole=True, count=count)
+    w = generator(rng).standard_normal((count, model.W.shape[1]))
     y = (rng.random((count, len(model.W))) < sigmoid(w @ model.W.T)).astype(np.int64)
     largest = np.maximum.reduceat(y, model.offsets[:-1], axis=1)
-    flipped = rng.random(largest.shape) < sigmoid(np.array(-model.log_h))
+    flipped = rng.random(largest.shape) < sigmoid(np.array(-model.log_H))
     return w, y, np.where(flipped, 1 - largest, largest)

@@ -15,6 +15,7 @@ from scipy.special import log_ndtr
 
 from psimil.foundations.errors import InputError
 from psimil.foundations.logistic import sigmoid
+from psimil.foundations.numbers import generator
 
 Array = NDArray[Any]
 
@@ -39,6 +40,7 @@ def draw_polya_gamma(c: Array, rng: np.random.Generator) -> Array:
     >>> bool(abs(omega.mean() - 0.25) < 0.005), bool(abs(omega.var() - 1 / 24) < 0.003)
     (True, True)
     """
+    generator(rng)
     tilt = 0.5 * np.abs(np.asarray(c, dtype=np.float64))
     if not np.isfinite(tilt).all():
         raise InputError("Polya-Gamma draws (c): not every value is finite. Check the latent values.")

@@ -17,6 +17,7 @@ from scipy.stats import chi2
 
 from psimil.foundations.errors import InputError
 from psimil.foundations.logistic import sigmoid
+from psimil.foundations.numbers import at_least, generator
 from psimil.oracle.gibbs import sweep
 from psimil.oracle.latent_model import LatentModel, simulate
 
@@ -113,6 +114,8 @@ def simulated_ranks(
     >>> min(ranks.p_values(bins=5).values()) > 1e-3
     True
     """
+    generator(rng)
+    at_least(0, whole=True, repeats=repeats, draws=draws, thin=thin)
     if min(repeats, draws, thin) < 1:
         raise InputError(f"ranks (repeats={repeats}, draws={draws}, thin={thin}): each must be at least one.")
     truth, _, T = simulate(model, repeats, rng)

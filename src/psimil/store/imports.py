@@ -10,6 +10,7 @@ from typing import Any
 
 from psimil.datasets.torchmil import FEATURES
 from psimil.foundations.errors import InputError, MissingFile
+from psimil.paths import as_path
 from psimil.store.archive import Archive
 from psimil.store.chunks import csv_chunks, parquet_chunks
 from psimil.store.folders import H5Folder, TorchmilFolder
@@ -71,7 +72,7 @@ def import_bags(
     >>> manifest.bags, manifest.instances, manifest.feature_names
     (2, 3, ('size',))
     """
-    source = Path(source)
+    source, store = as_path(source, "source"), as_path(store, "store")
     old = read_manifest(store) if append else None
     if features is None and old is not None and old.feature_names is not None:
         features = old.feature_names

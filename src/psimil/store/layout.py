@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from psimil.paths import as_path
+
 MANIFEST = "manifest.json"
 FEATURES, OFFSETS, LABELS, INSTANCE_LABELS = "features.bin", "offsets.bin", "labels.bin", "instance_labels.bin"
 IDS = "ids.json"
@@ -64,4 +66,4 @@ def is_store(path: str | Path) -> bool:
     >>> is_store("no-such-folder")
     False
     """
-    return (Path(path) / MANIFEST).is_file()
+    return (as_path(path) / MANIFEST).is_file()

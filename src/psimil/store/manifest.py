@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from psimil.foundations.errors import InputError, MissingFile
+from psimil.paths import as_path
 from psimil.store.digest import BLOCK, Digest
 from psimil.store.layout import DTYPES, FEATURES, IDS, INSTANCE_LABELS, LABELS, MANIFEST, OFFSETS, PART, expected_bytes
 
@@ -136,7 +137,7 @@ def read_manifest(path: str | Path) -> Manifest:
     Traceback (most recent call last):
     psimil.foundations.errors.MissingFile: no-such-folder is not a store: it has no manifest.json. ...
     """
-    path = Path(path)
+    path = as_path(path)
     try:
         with (path / MANIFEST).open("rb") as stream:
             content = stream.read(MAX_BYTES + 1)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from psimil.bagtable import BagTable
 from psimil.foundations.errors import InputError
 from psimil.model.bags import Bags
+from psimil.paths import as_path
 from psimil.store.digest import BLOCK, digest_file
 from psimil.store.layout import (
     DTYPES,
@@ -109,7 +110,7 @@ def open_store(path: str | Path, *, verify: bool = False) -> StoredBags:
     Traceback (most recent call last):
     psimil.foundations.errors.MissingFile: no-such-folder is not a store: it has no manifest.json. ...
     """
-    path = Path(path)
+    path = as_path(path)
     manifest = verify_store(path) if verify else read_manifest(path)
     parts = [_load(path, part, manifest) for part in manifest.parts]
     ids = np.concatenate([part.ids for part in parts])
@@ -154,7 +155,7 @@ def verify_store(path: str | Path, progress: Callable[[], object] | None = None)
     Traceback (most recent call last):
     psimil.foundations.errors.MissingFile: no-such-folder is not a store: it has no manifest.json. ...
     """
-    path = Path(path)
+    path = as_path(path)
     manifest = read_manifest(path)
     for part in manifest.parts:
         _check_sizes(path, part)

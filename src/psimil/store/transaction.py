@@ -13,6 +13,7 @@ from pathlib import Path
 
 from psimil.atomic import REASONS, atomic_write
 from psimil.foundations.errors import InputError, OutputError
+from psimil.paths import as_path
 from psimil.store.layout import MANIFEST, is_store, part_name, part_numbers
 from psimil.store.manifest import Manifest, read_manifest
 
@@ -47,7 +48,7 @@ class Transaction:
     def __init__(self, path: str | Path, *, append: bool = False, overwrite: bool = False) -> None:
         if append and overwrite:
             raise InputError("a store is either appended to or overwritten. Choose one.")
-        self.path, self._name = Path(os.path.realpath(path)), Path(path).name
+        self.path, self._name = Path(os.path.realpath(as_path(path))), Path(path).name
         self.earlier = self._earlier(append, overwrite)
         self._fresh = not is_store(self.path)
         with self.explained():

@@ -10,7 +10,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from psimil.datasets.labelled import check_bags
 from psimil.foundations.errors import InputError
+from psimil.foundations.numbers import at_least
 from psimil.model.bags import Bags, as_real
 from psimil.store.layout import DTYPES, UNKNOWN
 from psimil.store.manifest import TEXT, WHOLE, Manifest
@@ -64,11 +66,14 @@ class StoreWriter:
         append: bool = False,
         overwrite: bool = False,
     ) -> None:
+        at_least(1, whole=True, n_features=n_features)
+        if isinstance(feature_names, str):
+            raise InputError("feature_names must be a sequence of names, got str. Write [name] for one.")
         names = None if feature_names is None else tuple(map(str, feature_names))
-        if n_features < 1 or (names is not None and len(names) != n_features):
-            raise InputError(f"{n_features} features but {0 if names is None else len(names)} names of features.")
+        if names is not None and len(names) != n_features:
+            raise InputError(f"{n_features} features but {len(names)} names of features.")
         if dtype is not None and dtype not in DTYPES:
-            raise InputError(f'dtype must be "float32" or "float64", got "{dtype}".')
+            raise InputError(f'dtype must be "float32" or "float64", got {dtype!r}.')
         self._part: PartWriter | None = None
         self._work = Transaction(path, append=append, overwrite=overwrite)
         try:
@@ -123,6 +128,7 @@ class StoreWriter:
 
     def add_many(self, bags: Bags, y: ArrayLike | None = None, y_instances: ArrayLike | None = None) -> None:
         """All of the bags, with labels y (B,) and y_instances (N,) in their order, or None."""
+        check_bags(bags)
         labels = np.full(len(bags), UNKNOWN) if y is None else np.asarray(y)
         if labels.shape != (len(bags),):
             raise InputError(f"{len(bags)} bags but labels of shape {labels.shape}.")
@@ -132,7 +138,13 @@ class StoreWriter:
 
     def plan(self, ids: Sequence[Any], sizes: ArrayLike) -> None:
         """All bags of this writer, ids (B,) and instances (B,), before :meth:`place` gives their rows in any order."""
-        self._open_part().plan([self._new_id(identifier) for identifier in ids], np.asarray(sizes))
+        part, counts = self._open_part(), np.asarray(sizes)
+        if counts.shape != (len(ids),) or (len(ids) and counts.dtype.kind not in "iu"):
+            raise InputError(f"sizes must be {len(ids)} whole numbers, one for each id, got {sizes!r}.")
+        if (counts < 1).any():
+            empty = ids[int(np.argmin(counts))]
+            raise InputError(f"bag {empty} has {counts.min()} instances. Remove it or add instances.")
+        part.plan([self._new_id(identifier) for identifier in ids], counts)
 
     def place(self, rows: Array, X: Array, y_instances: Array | None = None) -> None:
         """Rows X (n, D) of planned bags: ``rows`` (n,) numbers them through all planned bags."""

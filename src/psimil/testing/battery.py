@@ -8,6 +8,7 @@ from functools import partial
 from types import ModuleType
 from typing import Any
 
+from psimil.foundations.errors import InputError
 from psimil.testing import (
     decisions,
     forms,
@@ -94,9 +95,15 @@ def mil_checks(
     ----------
     estimator, instances, uncertainty : as of :func:`check_mil_estimator`.
 
-    Yields
+    Returns
+    -------
+    checks : iterator of (name, check); check() raises AssertionError, with the name first, when the estimator breaks
+        the rule.
+
+    Raises
     ------
-    name, check : raises AssertionError, with the name first, when the estimator breaks the rule.
+    InputError
+        When the estimator is a class or no estimator.
 
     Examples
     --------
@@ -104,8 +111,20 @@ def mil_checks(
     >>> checks = dict(mil_checks(VGPMIL(n_inducing=4, max_iter=2, tol=0.0, random_state=0)))
     >>> checks["check_clone"]()
     """
+    if isinstance(estimator, type):
+        name = estimator.__name__
+        raise InputError(f"estimator is the class {name}; give an instance, e.g. {name}(random_state=0).")
+    if not hasattr(estimator, "fit") or not hasattr(estimator, "get_params"):
+        kind = type(estimator).__name__
+        raise InputError(
+            f"estimator must be an unfitted scikit-learn classifier of bags, got {kind}; give an instance."
+        )
+    return _applying(estimator, instances, uncertainty)
+
+
+def _applying(estimator: Any, has_instances: bool, has_uncertainty: bool) -> Iterator[tuple[str, Callable[[], None]]]:
     subject = Subject(estimator)
-    for module in (*ALWAYS, *_optional(instances, uncertainty)):
+    for module in (*ALWAYS, *_optional(has_instances, has_uncertainty)):
         for name, check in list(vars(module).items()):
             if name.startswith("check_") and check.__module__ == module.__name__ and applies(check, estimator):
                 yield name, partial(_run, name, check, subject)

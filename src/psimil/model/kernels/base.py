@@ -17,7 +17,15 @@ Array = NDArray[Any]
 
 
 class Kernel(ABC):
-    """A positive definite function of two points with positive parameters, learned as their logarithms."""
+    """A positive definite function of two points with positive parameters, learned as their logarithms.
+
+    Examples
+    --------
+    >>> from psimil import RBF, Linear
+    >>> kernel = RBF(variance=2.0, lengthscale=1.0) + Linear(0.5)
+    >>> isinstance(kernel, Kernel), kernel.diagonal(np.array([[0.0], [2.0]]))
+    (True, array([2., 4.]))
+    """
 
     keeps_adjoint: ClassVar[bool] = False  # whether gram_adjoint leaves A as it is
 
@@ -60,20 +68,33 @@ class Kernel(ABC):
 
     def __add__(self, other: Kernel) -> Sum:
         """Sum of two kernels."""
+        if not isinstance(other, Kernel):
+            return NotImplemented
         from psimil.model.kernels.algebra import Sum
 
         return Sum(self, other)
 
 
-def positive(value: Any, name: str) -> Array:
+def positive(value: Any, name: str, *, most: int = 0) -> Array:
     """The value as an array, refused unless finite and above zero.
+
+    Parameters
+    ----------
+    most : dimensions that it may have: 0 for one number, 1 for a number or one per feature.
 
     Examples
     --------
     >>> positive(2.0, "variance")
     array(2.)
     """
-    array = np.asarray(value, dtype=np.float64)
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        array = np.asarray(None)
+    if array.dtype.kind not in "fiu" or array.ndim > most or array.size == 0:
+        kind = "a number" if most == 0 else "a number, or one number per feature,"
+        raise InputError(f"{name} must be {kind} > 0, got {value!r}.")
+    array = array.astype(np.float64)
     if not (np.isfinite(array).all() and (array > 0).all()):
         raise InputError(f"{name} must be > 0, got {value}.")
     return array

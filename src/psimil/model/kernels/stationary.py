@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +33,7 @@ class Stationary(Kernel):
         """Refuse parameters that are not positive."""
         positive(self.variance, "variance")
         if self.lengthscale is not None:
-            positive(self.lengthscale, "lengthscale")
+            positive(self.lengthscale, "lengthscale", most=1)
 
     @abstractmethod
     def profile(self, s: Array) -> Array:
@@ -57,8 +57,12 @@ class Stationary(Kernel):
     def _separate(self) -> bool:
         return np.asarray(self.lengthscale).ndim > 0
 
+    def _scales(self, n_features: int) -> Array:
+        """One length scale, or one per feature; None stands for sqrt(D) here as in :meth:`resolve`."""
+        return np.asarray(np.sqrt(n_features) if self.lengthscale is None else self.lengthscale, dtype=np.float64)
+
     def _scaled(self, X: Array) -> Array:
-        return np.asarray(X / np.asarray(self.lengthscale, dtype=X.dtype))
+        return np.asarray(X / self._scales(X.shape[1]).astype(X.dtype))
 
     def _squared_distance(self, X: Array, Z: Array) -> Array:
         centre = Z.mean(axis=0)  # only differences count, and small numbers keep their digits
@@ -102,6 +106,8 @@ class Stationary(Kernel):
     @property
     def log_parameters(self) -> Array:
         """Log variance, then log length scales."""
+        if self.lengthscale is None:
+            raise InputError(f"{type(self).__name__} has no length scale yet. Call resolve(n_features) first.")
         return np.asarray(
             np.log(np.concatenate([[self.variance], np.ravel(np.asarray(self.lengthscale, dtype=np.float64))]))
         )
@@ -152,19 +158,19 @@ class RBF(Stationary):
 
     def spectral_sample(self, rng: np.random.Generator, count: int, n_features: int) -> Array:
         """Gaussian frequencies."""
-        scale = np.broadcast_to(np.asarray(self.lengthscale, dtype=np.float64), n_features)
-        return rng.standard_normal((n_features, count)) / scale[:, None]
+        scale = np.broadcast_to(self._scales(n_features), n_features)
+        return np.asarray(rng.standard_normal((n_features, count)) / scale[:, None])
 
 
 @dataclass(frozen=True)
 class _Matern(Stationary):
-    _order: float = 1.5
+    _order: ClassVar[float]
 
     def spectral_sample(self, rng: np.random.Generator, count: int, n_features: int) -> Array:
         """Student-t frequencies with 2 nu degrees of freedom."""
-        scale = np.broadcast_to(np.asarray(self.lengthscale, dtype=np.float64), n_features)
+        scale = np.broadcast_to(self._scales(n_features), n_features)
         chi2 = rng.chisquare(2 * self._order, size=count) / (2 * self._order)
-        return rng.standard_normal((n_features, count)) / np.sqrt(chi2) / scale[:, None]
+        return np.asarray(rng.standard_normal((n_features, count)) / np.sqrt(chi2) / scale[:, None])
 
 
 @dataclass(frozen=True)
@@ -177,7 +183,7 @@ class Matern32(_Matern):
     array([[0.4834]])
     """
 
-    _order: float = 1.5
+    _order: ClassVar[float] = 1.5
 
     def profile(self, s: Array) -> Array:
         """(1 + r) exp(-r)."""
@@ -199,7 +205,7 @@ class Matern52(_Matern):
     array([[0.524]])
     """
 
-    _order: float = 2.5
+    _order: ClassVar[float] = 2.5
 
     def profile(self, s: Array) -> Array:
         """(1 + r + r^2 / 3) exp(-r)."""

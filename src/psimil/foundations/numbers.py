@@ -1,0 +1,54 @@
+"""Numbers as callers give them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from psimil.foundations.errors import InputError
+
+
+def at_least(low: float, *, whole: bool = False, **values: Any) -> None:
+    """Refuse parameters that are not finite numbers >= low, or not whole where that is asked.
+
+    Examples
+    --------
+    >>> at_least(1, whole=True, epochs=0)
+    Traceback (most recent call last):
+    psimil.foundations.errors.InputError: epochs must be a whole number >= 1, got 0.
+    """
+    kinds = (int, np.integer) if whole else (int, float, np.integer, np.floating)
+    for name, value in values.items():
+        if isinstance(value, bool) or not isinstance(value, kinds) or not low <= value < np.inf:
+            kind = "a whole number" if whole else "a number"
+            raise InputError(f"{name} must be {kind} >= {low}, got {value!r}.")
+
+
+def generator(rng: Any) -> np.random.Generator:
+    """The generator, refused when it is a seed or anything else.
+
+    Examples
+    --------
+    >>> generator(0)
+    Traceback (most recent call last):
+    psimil.foundations.errors.InputError: rng must be a numpy Generator, got int. Write np.random.default_rng(0).
+    """
+    if not isinstance(rng, np.random.Generator):
+        raise InputError(f"rng must be a numpy Generator, got {type(rng).__name__}. Write np.random.default_rng(0).")
+    return rng
+
+
+def above_zero(**values: Any) -> None:
+    """Refuse parameters that are not finite numbers > 0.
+
+    Examples
+    --------
+    >>> above_zero(C=-1.0)
+    Traceback (most recent call last):
+    psimil.foundations.errors.InputError: C must be a number > 0, got -1.0.
+    """
+    for name, value in values.items():
+        number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+        if not number or not 0 < value < np.inf:
+            raise InputError(f"{name} must be a number > 0, got {value!r}.")

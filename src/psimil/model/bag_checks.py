@@ -1,0 +1,159 @@
+"""What is refused before bags are built or asked: ids, offsets, rows, columns and keys that do not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psimil.foundations.errors import InputError
+
+Array = NDArray[Any]
+
+LABEL, INSTANCE_LABEL = "label", "instance_label"  # columns that are never features unless they are named
+
+
+def whole_offsets(offsets: Any, instances: int) -> NDArray[np.int64]:
+    """(B + 1,) where bags start, as whole numbers that run from 0 to the number of instances and never fall.
+
+    Examples
+    --------
+    >>> whole_offsets([0, 2, 3], 3)
+    array([0, 2, 3])
+    >>> whole_offsets([0, 1.5, 3], 3)
+    Traceback (most recent call last):
+    psimil.foundations.errors.InputError: offsets must be whole numbers. Give the row at which each bag starts.
+    """
+    try:
+        found = np.asarray(offsets)
+        whole = found.astype(np.int64) if found.dtype.kind in "iuf" and np.isfinite(found).all() else None
+    except (TypeError, ValueError):
+        whole = None
+    if whole is None or (whole != found).any():
+        raise InputError("offsets must be whole numbers. Give the row at which each bag starts.")
+    if whole.ndim != 1 or len(whole) == 0 or whole[0] != 0 or whole[-1] != instances:
+        raise InputError(f"offsets must run from 0 to the number of instances, {instances}.")
+    if (np.diff(whole) < 0).any():
+        raise InputError("offsets must not decrease.")
+    return whole
+
+
+def as_ids(ids: Any, count: int) -> Array:
+    """(B,) names of the bags; 0, 1, ... when None.
+
+    Examples
+    --------
+    >>> as_ids(None, 2), as_ids(["a", "b"], 2)
+    (array([0, 1]), array(['a', 'b'], dtype='<U1'))
+    """
+    if ids is None:
+        return np.arange(count)
+    try:
+        found = np.asarray(ids)
+    except ValueError as error:
+        raise InputError("bag ids are ragged, expected one id per bag.") from error
+    if found.ndim != 1:
+        raise InputError(f"bag ids have shape {found.shape}, expected one id per bag.")
+    if len(found) != count:
+        raise InputError(f"{count} bags but {len(found)} bag ids.")
+    return found
+
+
+def different_ids(ids: Any, count: int) -> Array:
+    """(B,) names of the bags, no two of them equal.
+
+    Examples
+    --------
+    >>> different_ids(["a", "a"], 2)
+    Traceback (most recent call last):
+    psimil.foundations.errors.InputError: bags 0 and 1 have the same id. Give every bag an id of its own.
+    """
+    found = as_ids(ids, count)
+    if ids is None:
+        return found
+    seen: dict[str, int] = {}
+    for place, name in enumerate(map(str, found.tolist())):
+        if name in seen:
+            raise InputError(f"bags {seen[name]} and {place} have the same id. Give every bag an id of its own.")
+        seen[name] = place
+    return found
+
+
+def permutation(rows: Any, count: int) -> NDArray[np.int64] | None:
+    """(N,) positions in the caller's table, each of 0, ..., N - 1 once; None stays None.
+
+    Examples
+    --------
+    >>> permutation([1, 0], 2)
+    array([1, 0])
+    """
+    if rows is None:
+        return None
+    found = np.asarray(rows)
+    if found.shape != (count,) or (count and found.dtype.kind not in "iu"):
+        raise InputError(f"rows have shape {found.shape}, expected {count} whole numbers, one per instance.")
+    seen = np.zeros(count, dtype=bool)
+    inside = (found >= 0) & (found < count)
+    seen[found[inside].astype(np.int64)] = True
+    if not (inside.all() and seen.all()):
+        raise InputError(f"rows must hold each position from 0 to {count - 1} once.")
+    return found.astype(np.int64)
+
+
+def per_instance(values: Any, count: int) -> Array:
+    """(N, ...) values, refused unless there is one per instance.
+
+    Examples
+    --------
+    >>> per_instance([1, 2], 3)
+    Traceback (most recent call last):
+    psimil.foundations.errors.InputError: 3 instances but values of shape (2,). Give one value per instance.
+    """
+    found = np.asarray(values)
+    if found.ndim == 0 or len(found) != count:
+        raise InputError(f"{count} instances but values of shape {found.shape}. Give one value per instance.")
+    return found
+
+
+def place_of(key: int | str, ids: Array) -> int:
+    """Which bag an id in text or a position means.
+
+    Examples
+    --------
+    >>> place_of("7", np.array([3, 7])), place_of(-1, np.array([3, 7]))
+    (1, 1)
+    """
+    if isinstance(key, str):
+        matches = np.flatnonzero(ids.astype(str) == key)
+        if len(matches) != 1:
+            how = "no bag has" if len(matches) == 0 else f"{len(matches)} bags have"
+            raise KeyError(f"{how} the id {key!r}. Ask by position, or for one of .ids.")
+        return int(matches[0])
+    if not -len(ids) <= key < len(ids):
+        raise IndexError(f"bag {key} asked but there are {len(ids)} bags, counted from 0.")
+    return int(key) % len(ids)
+
+
+def feature_columns(columns: Sequence[Any], bag: Any, features: Any) -> list[Any]:
+    """The columns of a table that are features: those named, or all but the bag and the labels.
+
+    Examples
+    --------
+    >>> feature_columns(["bag", "label", "size"], "bag", None)
+    ['size']
+    """
+    listed = ", ".join(map(str, columns))
+    if isinstance(features, (str, bytes)) or not (features is None or hasattr(features, "__iter__")):
+        raise InputError(f"features must be a list of column names, got {features!r}.")
+    chosen = None if features is None else list(features)
+    for name in (bag, *(chosen or ())):
+        if name not in columns:
+            raise InputError(f'the table has no column "{name}". Columns: {listed}.')
+        if list(columns).count(name) > 1:
+            raise InputError(f'the table has more than one column "{name}". Rename them.')
+    found = [c for c in columns if c not in (bag, LABEL, INSTANCE_LABEL)] if chosen is None else chosen
+    if not found:
+        raise InputError(f"the table has no feature column beside the bag and label columns. Columns: {listed}.")
+    return found
