@@ -1,0 +1,146 @@
+"""What a fit begins with: whether V stays in memory, where labels come from, and which way of training is taken."""
+
+import numpy as np
+import pytest
+
+from psimil import GammaMixture, HyperbolicSecant
+from psimil.foundations.errors import InputError
+from psimil.inference import training, training_by_size
+from psimil.inference.options import Options
+from psimil.inference.preparation import Supervision
+from psimil.inference.training import Fit, train
+from psimil.inference.training_by_size import train_by_size
+from tiny import problem
+
+
+class Begun(Exception):
+    """Ends a fit before its first pass."""
+
+
+@pytest.fixture
+def begin(monkeypatch):
+    """The problem, the state and pi that the passes of a fit begin with."""
+
+    def learn(fit, state, pi):
+        raise Begun(fit.problem, state, pi)
+
+    def begin(previous=None, random_state=0, **choices):
+        bags, y, _ = problem()
+        rng = np.random.default_rng(random_state)
+        options = Options(HyperbolicSecant(), n_inducing=4, **choices)
+        with pytest.raises(Begun) as begun:
+            train(bags, Supervision(y, np.ones(len(y))), options, rng=rng, previous=previous)
+        return begun.value.args
+
+    monkeypatch.setattr(Fit, "learn", learn)
+    return begin
+
+
+def test_a_chunk_size_streams_even_small_data(begin):
+    assert begin()[0].cache
+    streamed, _, _ = begin(chunk_size=7)
+    assert not streamed.cache
+    assert streamed.chunk_rows == 7
+
+
+def test_data_that_do_not_fit_are_streamed_without_a_chunk_size(begin, monkeypatch):
+    cached, state, _ = begin()
+    exactly = cached.X.nbytes // cached.X.shape[1] * state.gp.size
+    monkeypatch.setattr(training, "CACHE_BYTES", exactly)
+    assert begin()[0].cache
+    monkeypatch.setattr(training, "CACHE_BYTES", exactly - 1)
+    assert not begin()[0].cache
+
+
+def test_without_a_start_the_labels_speak_first(begin):
+    _, state, pi = begin()
+    assert pi is None
+    assert not state.posterior.m.any()
+
+
+def test_a_random_start_draws_pi_up_to_its_number(begin):
+    _, state, pi = begin(start=0.25)
+    assert pi.shape == (len(problem()[0].X),)
+    assert 0 <= pi.min() < 0.05
+    assert 0.2 < pi.max() <= 0.25
+    assert state.posterior.m.any()
+
+
+def test_a_model_to_start_from_is_stronger_than_a_random_start(begin):
+    previous = model_of(*begin()[1:2])
+    _, state, pi = begin(previous, start=0.25)
+    assert pi is None
+    assert state.posterior is previous.posterior
+    assert state.gp is previous.gp
+
+
+def test_fits_hardly_ever_share_their_noise(begin, monkeypatch):
+    seeds = []
+    monkeypatch.setattr(Fit, "__post_init__", lambda fit: seeds.append(fit.seed))
+    for random_state in range(4):
+        begin(random_state=random_state)
+    assert max(seeds) > 2**24
+
+
+def model_of(state):
+    from psimil.inference.trained import TrainedModel
+    from psimil.model.scaling import Scaling
+
+    return TrainedModel(Scaling.identity(3), state.gp, state.posterior)
+
+
+@pytest.fixture
+def way(monkeypatch):
+    """Which way of training is taken: "memory" or "streamed"."""
+    monkeypatch.setattr(training_by_size, "train", lambda *_, **__: "memory")
+    monkeypatch.setattr(training_by_size, "train_streamed", lambda *_, **__: "streamed")
+
+    def way(chunk_size=None, known=None, **how):
+        bags, y, _ = problem()
+        options = Options(GammaMixture(), chunk_size=chunk_size)
+        rng = np.random.default_rng(0)
+        return train_by_size(bags, Supervision(y, np.ones(len(y)), known), options, rng=rng, **how)
+
+    return way
+
+
+def test_small_data_are_trained_in_memory_and_large_ones_streamed_where_a_chunk_size_is_given(way, monkeypatch):
+    N = len(problem()[0].X)
+    monkeypatch.setattr(training_by_size, "LARGE", N)
+    assert way() == way(chunk_size=5) == "memory"
+    monkeypatch.setattr(training_by_size, "LARGE", N - 1)
+    assert way() == "memory"
+    assert way(chunk_size=5) == "streamed"
+
+
+@pytest.mark.parametrize("how", [{"batch_bags": 1}, {"spread": lambda parts: parts}, {"keep": lambda progress: None}])
+def test_minibatches_other_machines_and_kept_progress_ask_for_streaming(way, how):
+    assert way(**how) == "streamed"
+    assert way(**how, callbacks=[print]) == "streamed"
+
+
+@pytest.mark.parametrize("bad", [0, -1, 2.0, "2"])
+def test_a_minibatch_holds_at_least_one_bag(way, bad):
+    with pytest.raises(InputError, match="batch_bags must be >= 1"):
+        way(batch_bags=bad)
+
+
+@pytest.mark.parametrize(
+    ("what", "given"), [("y_instances", {"known": 1}), ("warm_start", {"previous": 1}), ("eval_set", {"evaluation": 1})]
+)
+def test_what_needs_all_instances_at_once_is_taken_in_memory_and_refused_by_streaming(way, what, given):
+    assert way(**given) == "memory"
+    with pytest.raises(InputError, match=f"do not take {what}"):
+        way(batch_bags=2, **given)
+
+
+def test_a_choice_is_known_by_its_letters_and_its_kind():
+    spelled = "".join(["mean", "_", "field"])  # equal to the word in the list, and another object
+    assert Options(HyperbolicSecant(), label_posterior=spelled).label_posterior == "mean_field"
+    with pytest.raises(InputError, match="calibrate"):
+        Options(HyperbolicSecant(), calibrate=1)
+
+
+@pytest.mark.parametrize(("aggregate", "first"), [("auto", "noisy_or"), ("noisy_or", "noisy_or"), ("max", "max")])
+def test_bags_are_made_by_noisy_or_until_unseen_bags_choose(aggregate, first):
+    assert Options(HyperbolicSecant(), aggregate=aggregate).first_aggregate == first
