@@ -32,7 +32,7 @@ def records(parts, state, step=None, number=2, done=0):
 
 def test_the_log_z_of_a_record_is_that_of_all_data():
     parts, state = batches()
-    for step in (None, CollapsedStep()):
+    for step in (None, CollapsedStep(steps=1)):
         for record in records(parts, state, step):
             assert record.bound.log_z == pytest.approx(-3.0 * WEIGHTS.sum() * np.log(np.pi), rel=1e-12)
 
@@ -71,6 +71,9 @@ def test_step_sizes_go_on_from_pass_to_pass_and_from_an_earlier_run(monkeypatch)
     assert [t for t, _, _ in seen] == list(range(8))
     assert sum(share for _, share, _ in seen) == pytest.approx(2.0)
     assert {per_point for _, _, per_point in seen} == {6 / state.gp.size}
+    seen.clear()
+    assert next(stochastic_ascent(parts, state, None, np.random.default_rng(0))).step == 1
+    assert [t for t, _, _ in seen] == list(range(4))
     seen.clear()
     [record] = records(parts, state, number=1, done=3)
     assert [t for t, _, _ in seen] == list(range(12, 16))

@@ -11,7 +11,8 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "scripts"))
 
 from mutants import mutants, sample  # noqa: E402
-from mutate import SOURCE, TESTS, Planted, files_for, left_out  # noqa: E402
+from mutate import SOURCE, Planted, left_out  # noqa: E402
+from mutation_tests import TESTS, files_for  # noqa: E402
 
 
 def texts(source):
@@ -100,6 +101,7 @@ def test_every_module_has_tests_that_exist(module):
 
 def test_tests_that_are_long_or_beyond_the_budget_are_left_out():
     seconds = {"a": {"a::long": 60.0, "a::short": 1.5}, "b": {f"b::{i}": 1.0 for i in range(20)}}
-    out = left_out(["a", "b"], seconds)
+    out = left_out(["a", "b", "module"], seconds | {"module": {"module::doctest": 0.1}})
     assert "a::long" in out and "a::short" not in out
     assert "b::0" not in out and "b::19" in out
+    assert "module::doctest" not in out
