@@ -11,7 +11,7 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest -n 2 --durations=10
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-full coverage lint format bench reproduction scaling security gap docs clean
+.PHONY: help demo test test-full coverage lint format bench reproduction scaling security mutants gap docs clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -64,6 +64,9 @@ scaling: $(DEV)  ## Write the table of docs/scaling.md from results/benchmarks.j
 
 security: $(DEV)  ## Write the table of docs/security.md from fuzz/campaigns.json
 	$(BIN)/python scripts/write_fuzzing.py fuzz/campaigns.json docs/security.md
+
+mutants: $(DEV)  ## Write the tables of docs/testing.md from docs/mutants.csv
+	$(BIN)/python scripts/write_mutants.py docs/mutants.csv docs/testing.md
 
 gap: $(DEV)  ## Measure the gap of the variational posterior, write docs/inference-gap.md
 	$(ONE_THREAD) $(BIN)/python scripts/write_gap.py docs

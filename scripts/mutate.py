@@ -39,6 +39,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "psimil"
 RESULTS = ROOT / "docs" / "mutants.csv"
 COLUMNS = ("file", "line", "column", "operator", "after", "before", "result", "seconds")
+STUDY = ("first", "why")  # the result of the first run, and a word by hand on what survives
 HEAVY = ("numpy", "scipy.optimize", "scipy.stats", "sklearn.cluster", "sklearn.model_selection", "pandas", "joblib")
 HEAVY += ("matplotlib", "safetensors.numpy", "pyarrow.parquet")
 LIMIT, FILES = 90.0, 50_000  # seconds of a child, and files that it may leave at a time
@@ -214,7 +215,9 @@ def main() -> None:
         begun = time.monotonic()
         result = fate(mutant, seconds, asked.budget)
         took = f"{time.monotonic() - begun:.1f}"
-        rows[mutant.key] = dict(zip(COLUMNS, (*mutant.key, mutant.before, result, took), strict=True))
+        known = rows.get(mutant.key, {"first": result, "why": ""})
+        found = dict(zip(COLUMNS, (*mutant.key, mutant.before, result, took), strict=True))
+        rows[mutant.key] = found | {"first": known["first"], "why": known["why"] if result == "survived" else ""}
         _write(rows)
         print(f"{result:8} {took:>5} s  {mutant.file}:{mutant.line} {mutant.operator}", flush=True)
     results = [rows[m.key]["result"] for m in chosen if m.key in rows]
@@ -232,7 +235,7 @@ def _read() -> dict[tuple[str, ...], dict[str, str]]:
 
 def _write(rows: dict[tuple[str, ...], dict[str, str]]) -> None:
     with RESULTS.open("w", encoding="utf-8", newline="") as stream:
-        writer = csv.DictWriter(stream, COLUMNS, lineterminator="\n")
+        writer = csv.DictWriter(stream, COLUMNS + STUDY, lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows.values())
 

@@ -12,6 +12,7 @@ ROOT = Path(__file__).resolve().parents[1]
 TABLES = {
     "write_benchmarks.py": ("results/benchmarks.jsonl", "docs/scaling.md"),
     "write_fuzzing.py": ("fuzz/campaigns.json", "docs/security.md"),
+    "write_mutants.py": ("docs/mutants.csv", "docs/testing.md"),
 }
 
 
@@ -40,6 +41,11 @@ def test_pages_are_up_to_date(write, script):
 def test_another_run_is_one_more_number(write):
     more = {"command": "benchmarks/bench_pass.py", "commit": "abc", "figures": {"benchmark": "pass", "ratio": 7.77}}
     assert ", 7.77 |" in write("write_benchmarks.py", lambda text: text + json.dumps(more) + "\n")[1]
+
+
+def test_a_survivor_without_a_word_is_open(write):
+    last = "inference/x.py,7,1,constant,2,1,survived,1.0,survived,\n"
+    assert "| `inference/x.py:7` | `1` to `2` | open |" in write("write_mutants.py", lambda text: text + last)[1]
 
 
 def test_executions_of_all_campaigns_are_added(write):
