@@ -97,7 +97,7 @@ MISTAKES = [
     Mistake("prior variance without the constant mean", "inference/sparse_gp.py",
             "return self.explained_variance(V) + self.bias**2", "return self.explained_variance(V)", "collapsed log_z"),
     Mistake("instance outputs in stored order", "model/bags.py",
-            "restored[self.rows] = values", "restored[:] = values", "bags estimator"),
+            "restored[self.rows] = found", "restored[:] = found", "bags estimator"),
     Mistake("threshold at the wrong tail", "inference/thresholds.py",
             "1.0 - false_positive_rate", "false_positive_rate", "thresholds"),
     Mistake("over-relaxed steps never taken back", "inference/fitting.py",
