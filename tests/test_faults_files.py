@@ -124,9 +124,27 @@ def test_f2_a_limit_on_the_file_size_keeps_the_old_model(nursery, tmp_path):
 CALL = re.compile(r"(fsync|rename)\((.*)\) = 0")
 
 
+def whole_calls(trace):
+    """The lines of strace, calls that another thread interrupted put together again."""
+    begun = {}
+    for line in re.sub(r" +", " ", trace).splitlines():
+        thread = line.split(" ")[0]
+        if line.endswith("<unfinished ...>"):
+            begun[thread] = line.removesuffix("<unfinished ...>").rstrip()
+        elif "<... " in line:
+            yield begun.pop(thread, "") + line.split("resumed>", 1)[1]
+        else:
+            yield line
+
+
+def test_calls_that_were_interrupted_are_put_together():
+    trace = "7 fsync(4</a> <unfinished ...>\n8 +++ exited with 0 +++\n7 <... fsync resumed>) = 0\n"
+    assert list(whole_calls(trace)) == ["8 +++ exited with 0 +++", "7 fsync(4</a>) = 0"]
+
+
 def flushed(trace, target):
     """How often the target was replaced, each time after its bytes and before its folder were flushed, or 0."""
-    calls = [match.groups() for match in map(CALL.search, re.sub(r" +", " ", trace).splitlines()) if match]
+    calls = [match.groups() for match in map(CALL.search, whole_calls(trace)) if match]
     found = [n for n, (call, what) in enumerate(calls) if call == "rename" and what.endswith(f', "{target}"')]
     for n in found:
         temporary = calls[n][1].split('"')[1]

@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from sklearn.base import clone
 
@@ -81,6 +81,7 @@ def test_chunks_of_any_size_give_the_same_model(drawn, chunk_size):
 @properties
 @given(small, st.integers(-900, 400), st.integers(-4, 4))
 def test_the_unit_and_origin_of_standardised_features_do_not_matter(drawn, power, shift):
+    assume(np.ptp(drawn.bags.X, axis=0).all())  # the unit of a constant feature is not known
     unit = 2.0**power  # a power of two, so that the numbers themselves stay exact
 
     def changed(rows):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_ndtr
+from scipy.special import erfcx, log_ndtr
 
 from psimil.foundations.logistic import log1mexp
 from psimil.foundations.quadrature import gauss_hermite, trapezoid
@@ -113,8 +113,11 @@ def _moments(mu: Array, s2: Array, f: Array, w: Array) -> tuple[Array, Array, Ar
 def _log_tail(mu: Array, s2: Array) -> Array:
     """log E min(e^f, 1), which is log E sigma(f) to within a factor of two, for means beyond the reach of the nodes."""
     s = np.sqrt(np.maximum(s2, 1e-100))
-    with np.errstate(over="ignore"):
-        return np.asarray(np.logaddexp(mu + 0.5 * s2 + log_ndtr(-(mu + s2) / s), log_ndtr(mu / s)))
+    z = mu / s + s
+    # log E e^f 1(f < 0) = mu + s2 / 2 + log Phi(-z); for z > 0 the two would cancel, and erfcx has done so already
+    scaled = np.log(0.5 * erfcx(np.maximum(z, 0.0) / np.sqrt(2.0))) - 0.5 * (mu / s) ** 2
+    below = np.where(z > 0, scaled, mu + 0.5 * s2 + log_ndtr(-np.minimum(z, 0.0)))
+    return np.asarray(np.logaddexp(below, log_ndtr(mu / s)))
 
 
 @dataclass(frozen=True)
