@@ -119,12 +119,6 @@ def test_minibatches_other_machines_and_kept_progress_ask_for_streaming(way, how
     assert way(**how, callbacks=[print]) == "streamed"
 
 
-@pytest.mark.parametrize("bad", [0, -1, 2.0, "2"])
-def test_a_minibatch_holds_at_least_one_bag(way, bad):
-    with pytest.raises(InputError, match="batch_bags must be >= 1"):
-        way(batch_bags=bad)
-
-
 @pytest.mark.parametrize(
     ("what", "given"), [("y_instances", {"known": 1}), ("warm_start", {"previous": 1}), ("eval_set", {"evaluation": 1})]
 )

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psimil.foundations.errors import InputError
-from psimil.inference.options import Options, check_flag, check_whole
+from psimil.foundations.numbers import at_least
+from psimil.inference.options import Options, check_flag
 from psimil.inference.preparation import Supervision
 from psimil.inference.training import Callback
 from psimil.labels import read_bag_labels, read_bags
@@ -27,7 +28,7 @@ def check_shell(estimator: Any) -> None:
     """Refuse parameters that inference never sees: warm_start, verbose and feature_fingerprint."""
     check_flag(warm_start=estimator.warm_start)
     if not isinstance(estimator.verbose, (bool, np.bool_)):
-        check_whole(0, verbose=estimator.verbose)
+        at_least(0, whole=True, verbose=estimator.verbose)
     check_fingerprint(estimator.feature_fingerprint)
 
 

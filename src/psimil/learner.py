@@ -12,7 +12,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from psimil.estimator_settings import callbacks_of, check_shell, evaluation_of, options_of, streaming_of
 from psimil.foundations.errors import InputError
-from psimil.inference.options import Options, check_whole
+from psimil.foundations.numbers import at_least
+from psimil.inference.options import Options
 from psimil.inference.preparation import Supervision
 from psimil.inference.trained import TrainedModel
 from psimil.inference.training import Callback, Training
@@ -92,7 +93,7 @@ class BagLearner(BagPredictor):
         options = self._options(found.n_features)
         watching = callbacks_of(callbacks, self.verbose)
         if batch_bags is not None:
-            check_whole(1, batch_bags=batch_bags)
+            at_least(1, whole=True, batch_bags=batch_bags)
         known = read_instance_labels(y_instances, found, T, self.H)
         supervision = Supervision(T, read_weights(sample_weight, found), known)
         rng = read_random_state(self.random_state)

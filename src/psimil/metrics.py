@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.metrics import accuracy_score, f1_score, log_loss, roc_auc_score
 
 from psimil.foundations.errors import InputError
-from psimil.inference.options import check_whole, is_number
+from psimil.foundations.numbers import at_least, is_number
 
 NAMES = ("accuracy", "f1", "auc", "log_loss", "brier", "ece")
 UNKNOWN = -1
@@ -102,7 +102,7 @@ def expected_calibration_error(y: ArrayLike, prob: ArrayLike, bins: int = 10) ->
     >>> round(expected_calibration_error([0, 0, 1, 1], [0.25, 0.25, 0.75, 1.0]), 4)
     0.1875
     """
-    check_whole(1, bins=bins)
+    at_least(1, whole=True, bins=bins)
     t, p = _labels_and_probabilities(y, prob)
     k = np.minimum((p * bins).astype(np.int64), bins - 1)
     gaps = np.bincount(k, weights=t - p, minlength=bins)  # n_k (mean(y) - mean(p))

@@ -12,7 +12,7 @@ from sklearn.utils import Tags
 
 from psimil.estimator_settings import check_fingerprint
 from psimil.foundations.errors import InputError, NotFitted
-from psimil.inference.options import check_whole, is_number
+from psimil.foundations.numbers import at_least, is_number
 from psimil.inference.prediction import Prediction
 from psimil.inference.trained import TrainedModel
 from psimil.labels import read_bags
@@ -84,7 +84,7 @@ class BagPredictor(ClassifierMixin, BaseEstimator):
             raise InputError(f'expectation must be "quadrature" or "sample", got {expectation!r}.')
         if not is_number(level) or not 0 < level < 1:
             raise InputError(f"level must be a number between 0 and 1, got {level!r}.")
-        check_whole(2, n_samples=n_samples)
+        at_least(2, whole=True, n_samples=n_samples)
         found = self._bags(bags, bag_ids)
         return self._model().predict(
             found, raw=raw, expectation=expectation, n_samples=n_samples, level=level, joint=joint

@@ -9,6 +9,17 @@ import numpy as np
 from psimil.foundations.errors import InputError
 
 
+def is_number(value: Any) -> bool:
+    """Whether a value is a real number; inf is one, nan and truth values are not.
+
+    Examples
+    --------
+    >>> is_number(0.5), is_number(True), is_number("1")
+    (True, False, False)
+    """
+    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool) and value == value  # noqa: PLR0124
+
+
 def at_least(low: float, *, whole: bool = False, **values: Any) -> None:
     """Refuse parameters that are not finite numbers >= low, or not whole where that is asked.
 
@@ -18,9 +29,9 @@ def at_least(low: float, *, whole: bool = False, **values: Any) -> None:
     Traceback (most recent call last):
     psimil.foundations.errors.InputError: epochs must be a whole number >= 1, got 0.
     """
-    kinds = (int, np.integer) if whole else (int, float, np.integer, np.floating)
     for name, value in values.items():
-        if isinstance(value, bool) or not isinstance(value, kinds) or not low <= value < np.inf:
+        right_kind = is_number(value) and (not whole or isinstance(value, (int, np.integer)))
+        if not right_kind or not low <= value < np.inf:
             kind = "a whole number" if whole else "a number"
             raise InputError(f"{name} must be {kind} >= {low}, got {value!r}.")
 
@@ -49,6 +60,5 @@ def above_zero(**values: Any) -> None:
     psimil.foundations.errors.InputError: C must be a number > 0, got -1.0.
     """
     for name, value in values.items():
-        number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
-        if not number or not 0 < value < np.inf:
+        if not is_number(value) or not 0 < value < np.inf:
             raise InputError(f"{name} must be a number > 0, got {value!r}.")

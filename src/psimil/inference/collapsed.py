@@ -210,8 +210,7 @@ class CollapsedBound:
 
     def _without_V(self, gp: SparseGP) -> bool:
         """Whether sums over [K_xz, b] are whitened at the end, which saves a triangular product per instance."""
-        can = gp.sums_can_be_whitened(self.problem.X.dtype) and not self._is_separable(gp)
-        return can and self.problem.device is None
+        return gp.sums_can_be_whitened(self.problem.X.dtype) and not self._is_separable(gp)
 
     def _is_separable(self, gp: SparseGP) -> bool:
         """Whether F has terms of single instances, which need |v_n|^2."""

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psimil.foundations.errors import InputError
+from psimil.foundations.numbers import at_least, is_number
 from psimil.inference.aggregates import AGGREGATES
 from psimil.model.densities import ClippedGammaMixture, Density, HyperbolicSecant
 from psimil.model.kernels import Kernel
@@ -68,10 +69,10 @@ class Options:
             if not any(value is a or (type(value) is type(a) and value == a) for a in allowed):
                 listed = ", ".join(repr(a) for a in allowed)
                 raise InputError(f"{name} must be one of {listed}, got {value!r}.")
-        check_whole(1, n_inducing=self.n_inducing, patience=self.patience)
-        check_whole(0, max_iter=self.max_iter)
+        at_least(1, whole=True, n_inducing=self.n_inducing, patience=self.patience)
+        at_least(0, whole=True, max_iter=self.max_iter)
         if self.chunk_size is not None:
-            check_whole(1, chunk_size=self.chunk_size)
+            at_least(1, whole=True, chunk_size=self.chunk_size)
         check_flag(accelerate=self.accelerate, standardize=self.standardize)
         if not is_number(self.H) or not self.H > 0:
             raise InputError(f"H must be a number > 0, got {self.H!r}.")
@@ -139,31 +140,6 @@ def _check_device(device: Any, kernel: Kernel | None) -> None:
     check_device(device)
     if kernel is not None:
         check_kernel(kernel)
-
-
-def is_number(value: Any) -> bool:
-    """Whether a value is a real number; inf is one, nan and truth values are not.
-
-    Examples
-    --------
-    >>> is_number(0.5), is_number(True), is_number("1")
-    (True, False, False)
-    """
-    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool) and value == value  # noqa: PLR0124
-
-
-def check_whole(least: int, **values: Any) -> None:
-    """Refuse parameters that are not whole numbers of at least ``least``.
-
-    Examples
-    --------
-    >>> check_whole(1, n_inducing=0)
-    Traceback (most recent call last):
-    psimil.foundations.errors.InputError: n_inducing must be a whole number >= 1, got 0.
-    """
-    for name, value in values.items():
-        if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
-            raise InputError(f"{name} must be a whole number >= {least}, got {value!r}.")
 
 
 def check_flag(**values: Any) -> None:

@@ -44,8 +44,6 @@ def train_by_size(
     batch_bags : bags of a minibatch; None for passes over all bags.
     spread, keep, begun : see :func:`psimil.inference.streamed_training.train_streamed`, which one of them calls for.
     """
-    if batch_bags is not None and (not isinstance(batch_bags, (int, np.integer)) or batch_bags < 1):
-        raise InputError(f"batch_bags must be >= 1, got {batch_bags}.")
     in_memory = options.chunk_size is None or len(bags.X) <= LARGE
     if batch_bags is None and spread is None and keep is None and in_memory:
         return train(bags, supervision, options, rng=rng, evaluation=evaluation, callbacks=callbacks, previous=previous)
