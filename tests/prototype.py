@@ -7,7 +7,7 @@ from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from psimil.foundations.errors import NotFitted
-from psimil.labels import read_bag_labels, read_bags, read_random_state
+from psimil.labels import read_bags, read_labels, read_random_state
 from psimil.model.scaling import Scaling
 
 
@@ -20,7 +20,7 @@ class PrototypeMIL(ClassifierMixin, BaseEstimator):
 
     def fit(self, bags, y=None, bag_ids=None):
         found = read_bags(bags, bag_ids)
-        T = read_bag_labels(y, found)
+        _, T = read_labels(y, found)
         rng = read_random_state(self.random_state)
         scaling = Scaling.fit(found.X)
         X, inside = scaling.apply(found.X), np.repeat(T, found.sizes) == 1

@@ -9,6 +9,11 @@ from psimil import RBF, Bags
 from psimil.foundations.errors import DataWarning, InputError, NotFitted
 from tiny import as_list, fitted, problem, quick
 
+ONE_MATRIX = (
+    "bags are one matrix of 4 rows, and nothing says which rows are a bag. "
+    "Give bag_ids=, one id per row, or a list with one matrix per bag."
+)
+
 
 def bag_of(n, d=3, value=None):
     return np.random.default_rng(n).normal(size=(n, d)) if value is None else np.full((n, d), value)
@@ -52,16 +57,24 @@ FIT = {
         labels(20),
         "bag 2 has shape (1, 2, 3), expected (instances, features).",
     ),
-    "B5 rows without ids": (np.ones((4, 3)), labels(4), "bag 0 has shape (3,), expected (instances, features)."),
+    "B5 rows without ids": (np.ones((4, 3)), labels(4), ONE_MATRIX),
     "B6 two": (replaced(0, bag_of(2)), labels(20, b3=2), "label of bag 3 is 2; labels must be 0 or 1."),
     "B6 minus one": (replaced(0, bag_of(2)), labels(20, b3=-1), "label of bag 3 is -1; labels must be 0 or 1."),
-    "B6 nan": (replaced(0, bag_of(2)), labels(20, b3=np.nan), "label of bag 3 is nan; labels must be 0 or 1."),
+    "B6 nan": (
+        replaced(0, bag_of(2)),
+        labels(20, b3=np.nan),
+        "label of bag 3 is nan; give every bag one of two labels.",
+    ),
     "B6 text": (
         replaced(0, bag_of(2)),
         labels(20, b3="yes"),
         "label of bag 3 is 'yes'; labels must be the numbers 0 or 1.",
     ),
-    "B6 none": (replaced(0, bag_of(2)), labels(20, b3=None), "label of bag 3 is None; labels must be 0 or 1."),
+    "B6 none": (
+        replaced(0, bag_of(2)),
+        labels(20, b3=None),
+        "label of bag 3 is None; give every bag one of two labels.",
+    ),
     "B6 half": (replaced(0, bag_of(2)), labels(20, b3=0.5), "label of bag 3 is 0.5; labels must be 0 or 1."),
     "B6 table": (replaced(0, bag_of(2)), np.eye(20), "labels have shape (20, 20), expected one per bag."),
     "B6 ragged": (replaced(0, bag_of(2)), [[0], [1, 0]], "labels are ragged, expected one per bag."),
@@ -106,8 +119,8 @@ def test_ids_name_the_bag_in_messages():
     X[3, 1] = np.nan
     with pytest.raises(InputError, match=r"first at bag scan-a, instance 1, feature 1\.$"):
         quick().fit(X, [0, 1], bag_ids=ids)
-    with pytest.raises(InputError, match=r"^label of bag scan-b is 7; labels must be 0 or 1\.$"):
-        quick().fit(np.ones((4, 2)), [0, 7], bag_ids=ids)
+    with pytest.raises(InputError, match=r"^label of bag scan-b is nan; give every bag one of two labels\.$"):
+        quick().fit(np.ones((4, 2)), [0, np.nan], bag_ids=ids)
 
 
 ARGUMENTS = {
@@ -119,7 +132,7 @@ ARGUMENTS = {
     "instance labels, one bag short": ({"y_instances": "short"}, "24 bags but instance labels for 23 bags."),
     "instance labels, misplaced": ({"y_instances": "moved"}, "instances but instance labels of shape"),
     "instance labels, scalar": ({"y_instances": 1}, "y_instances must be a sequence, got int."),
-    "weights, length": ({"sample_weight": [1.0]}, "24 bags but sample_weight has shape (1,)."),
+    "weights, length": ({"sample_weight": [1.0]}, "24 bags but 1 weights."),
     "weights, negative": ({"sample_weight": [-1.0] * 24}, "sample_weight must be finite, >= 0, and not all zero."),
     "weights, zero": ({"sample_weight": [0.0] * 24}, "sample_weight must be finite, >= 0, and not all zero."),
     "weights, nan": ({"sample_weight": [np.nan] * 24}, "sample_weight must be finite, >= 0, and not all zero."),
@@ -127,7 +140,7 @@ ARGUMENTS = {
     "eval_set, shape": ({"eval_set": [1]}, "eval_set must be a pair (bags, y)."),
     "eval_set, features": ({"eval_set": ([np.ones((1, 2))], [1])}, "eval_set has 2 features, expected 3."),
     "eval_set, empty": ({"eval_set": ([], [])}, "evaluation set is empty: 0 bags. Give at least 1 bag."),
-    "eval_set, labels": ({"eval_set": ([np.ones((1, 3))], [3])}, "label of bag 0 is 3; labels must be 0 or 1."),
+    "eval_set, labels": ({"eval_set": ([np.ones((1, 3))], [3])}, "label of bag 0 is 3; the classes are 0 and 1."),
 }
 
 

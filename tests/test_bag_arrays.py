@@ -5,7 +5,7 @@ import pytest
 
 from psimil import Bags
 from psimil.foundations.errors import InputError
-from psimil.model.bags import as_real
+from psimil.model.features import as_real
 from psimil.model.scaling import Scaling
 
 

@@ -29,7 +29,7 @@ def read(path, tmp_path, how):
         (
             pa.array(["a", "b"]),
             not_utf8(b"\xff", b"1"),
-            r'^column "label" must hold numbers, got text that is not UTF-8',
+            r'^column "label" holds text that is not UTF-8\. Write',
         ),
         (pa.array(["a", "b\nc"]), pa.array([0, 1]), r"^bag id 'b\\nc' holds a line break"),
         (pa.array([b"a", b"b"]), pa.array([0, 1]), r'^column "bag" must hold text or numbers; bytes'),

@@ -115,7 +115,7 @@ def test_links_are_not_written_and_pipes_and_folders_not_read(tmp_path):
 @pytest.fixture
 def table():
     bags = Bags.from_list([[[0.0], [1.0]], [[2.0], [3.0]], [[4.0]]], ids=["a", "b", "7"])
-    return BagTable(bags, np.array([1, 0, 1]), None, ("f",))
+    return BagTable(bags, np.array([1, 0, 1]), None)
 
 
 def test_labels_of_readers_take_the_place_of_old_ones(table):
@@ -143,7 +143,7 @@ def test_feedback_about_other_bags_is_refused_without_their_names(table, entry, 
 
 def test_feedback_needs_bag_labels(table):
     with pytest.raises(InputError, match="bag labels"):
-        with_feedback(BagTable(table.bags, None, None, ("f",)), [said()])
+        with_feedback(BagTable(table.bags, None, None), [said()])
 
 
 @pytest.fixture(scope="module")

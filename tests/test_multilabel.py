@@ -77,7 +77,7 @@ def test_save_and_load(tmp_path, fitted):
     ("Y", "names", "message"),
     [
         (np.zeros(4), None, r"labels have shape \(4,\), expected \(4, labels\)"),
-        (np.zeros((3, 2)), None, "expected"),
+        (np.zeros((3, 2)), None, "4 bags but 3 labels"),
         (np.full((4, 2), 2), None, "labels must be 0 or 1"),
         (np.full((4, 2), "a"), None, "labels must be 0 or 1"),
         (np.zeros((4, 2)), ["a"], "2 labels need as many different names, got 1"),

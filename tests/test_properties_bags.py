@@ -13,7 +13,7 @@ from psimil import Bags
 from psimil.baselines import bag_statistics
 from psimil.datasets import make_bags
 from psimil.foundations.errors import DataWarning, InputError
-from psimil.labels import read_bag_labels, read_instance_labels, read_weights
+from psimil.labels import read_instance_labels, read_labels, read_weights
 from psimil.model.scaling import Scaling
 
 drawn_bags = problems().map(lambda drawn: drawn.bags)
@@ -127,7 +127,7 @@ def test_a_label_other_than_0_and_1_is_named(bags, place, value):
     labels = np.array([k % 2 for k in range(len(bags))], dtype=object)
     labels[place % len(bags)] = value
     with pytest.raises(InputError, match=rf"^label of bag {place % len(bags)} is "):
-        read_bag_labels(labels, bags)
+        read_labels(labels, bags)
 
 
 @properties
@@ -135,7 +135,7 @@ def test_a_label_other_than_0_and_1_is_named(bags, place, value):
 def test_too_many_and_too_few_labels_are_counted(bags, labels):
     if len(labels) != len(bags):
         with pytest.raises(InputError, match=rf"^{len(bags)} bags but {len(labels)} labels\.$"):
-            read_bag_labels(np.array(labels, dtype=int), bags)
+            read_labels(np.array(labels, dtype=int), bags)
 
 
 @properties

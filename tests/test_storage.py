@@ -120,7 +120,9 @@ def test_metadata(tmp_path):
     header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
     text = json.loads(header["__metadata__"]["psimil"])
     assert set(header["__metadata__"]) == {"psimil", "sha256"}
-    assert text["format"] == 1
+    assert text["format"] == 2
+    assert text["feature_names"] is None
+    assert text["classes"] == [0, 1]
     assert text["library"] == psimil.__version__
     assert text["feature_fingerprint"] == "resnet-18 sha256:abc"
     assert text["training_counts"] == {"bags": 24, "positive": int(y.sum()), "instances": len(bags.X)}

@@ -125,7 +125,8 @@ def test_h5(tmp_path):
 CASES = {
     "no bag id": ("bag,f\na,1\nb,2\nc,3\n,4\n", "row 4 has no bag id"),
     "torn": ("bag,label,f\na,1,1\nb,0,2\nb,0,3\na,0,4\n", "bag a has rows labelled 0 and rows labelled 1"),
-    "label": ("bag,label,f\na,1,1\nb,2,2\n", "label of bag b is 2"),
+    "label": ("bag,label,f\na,1,1\nb,2,2\n", "the labels are 1 and 2. Say which is positive: --positive 2"),
+    "third label": ("bag,label,f\na,1,1\nb,2,2\nc,0,2\nd,1,1\n", "label of bag c is 0"),
     "known": ("bag,instance_label,f\na,1,1\nb,7,2\n", "an instance label of bag b is 7"),
     "missing value": (
         "bag,f\n7,1\n1,2\n1,3\n7,\n7,nan\n",

@@ -3,13 +3,16 @@
 import sys
 import zipfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from psimil.bag_values import values_of_bags
 from psimil.bagtable import BagTable, bag_labels, instance_labels
+from psimil.classes import ZERO_ONE
 from psimil.foundations.errors import InputError
 from psimil.model.bags import Bags
 
@@ -85,7 +88,9 @@ def member(archive: Any, key: str) -> Array:
     return value
 
 
-def table_from_archive(arrays: dict[str, Array], name: str, features: Sequence[str] | None = None) -> BagTable:
+def table_from_archive(
+    arrays: dict[str, Array], name: str, features: Sequence[str] | None = None, **labels: Any
+) -> BagTable:
     """The bags that the arrays of :func:`read_archive` describe.
 
     Parameters
@@ -94,17 +99,18 @@ def table_from_archive(arrays: dict[str, Array], name: str, features: Sequence[s
         y_instances (N,), feature_names (D,).
     name : of the file, for messages.
     features : which features to keep, in this order; None keeps all.
+    labels : ``positive`` or ``classes`` of :func:`psimil.bagtable.bag_labels`.
 
     Returns
     -------
-    table : BagTable; features without names are called "0", "1", ...
+    table : BagTable; bags come as their ids first appear.
 
     Examples
     --------
-    >>> arrays = {"X": np.ones((3, 2)), "bag_ids": np.array([7, 7, 5]), "y": np.array([0, 1])}
+    >>> arrays = {"X": np.ones((3, 2)), "bag_ids": np.array([7, 7, 5]), "y": np.array([0, 0, 1])}
     >>> table = table_from_archive(arrays, "bags.npz")
     >>> table.bags.ids.tolist(), table.y.tolist(), table.feature_names
-    ([5, 7], [0, 1], ('0', '1'))
+    ([7, 5], [0, 1], ('0', '1'))
     """
     if "X" not in arrays or ("bag_ids" in arrays) == ("offsets" in arrays):
         raise InputError(
@@ -113,22 +119,19 @@ def table_from_archive(arrays: dict[str, Array], name: str, features: Sequence[s
     X = arrays["X"]
     if X.ndim != 2 or len(X) == 0:
         raise InputError(f"{name}: X has shape {X.shape}, expected (instances, features) with at least 1 instance.")
-    names = tuple(map(str, arrays.get("feature_names", np.arange(X.shape[1])).ravel()))
-    if len(names) != X.shape[1]:
+    names = None if "feature_names" not in arrays else tuple(map(str, arrays["feature_names"].ravel()))
+    if names is not None and len(names) != X.shape[1]:
         raise InputError(f"{name}: {X.shape[1]} features but {len(names)} feature_names.")
-    for feature in features or ():
-        if feature not in names:
-            raise InputError(f'{name} has no feature "{feature}".')
     if features is not None:
-        X, names = X[:, [names.index(feature) for feature in features]], tuple(features)
-    bags = _bags(X, arrays)
+        known = names or tuple(map(str, range(X.shape[1])))
+        for feature in features:
+            if feature not in known:
+                raise InputError(f'{name} has no feature "{feature}".')
+        X, names = X[:, [known.index(feature) for feature in features]], tuple(features)
+    bags = replace(_bags(X, arrays), feature_names=names)
     y, y_instances = arrays.get("y"), arrays.get("y_instances")
-    return BagTable(
-        bags,
-        None if y is None else bag_labels(bags, _per_row(bags, y)),
-        None if y_instances is None else instance_labels(bags, y_instances),
-        names,
-    )
+    found, T = (ZERO_ONE, None) if y is None else bag_labels(bags, _per_row(bags, y, arrays), **labels)
+    return BagTable(bags, T, None if y_instances is None else instance_labels(bags, y_instances), found)
 
 
 def _bags(X: Array, arrays: dict[str, Array]) -> Bags:
@@ -140,10 +143,19 @@ def _bags(X: Array, arrays: dict[str, Array]) -> Bags:
     return Bags(X, offsets, arrays.get("ids"))
 
 
-def _per_row(bags: Bags, y: Array) -> Array:
+def _per_row(bags: Bags, y: Array, arrays: dict[str, Array]) -> Array:
     """Labels per row from labels per row or, when the lengths differ, per bag."""
     if y.shape == (len(bags.X),):
         return y
     if y.shape != (len(bags),):
         raise InputError(f"{len(bags)} bags but {y.size} labels.")
+    if "bag_ids" in arrays:
+        ids = arrays.get("ids")
+        if ids is not None and ids.shape == y.shape:
+            y = values_of_bags(dict(zip(ids.tolist(), y.tolist(), strict=True)), bags)
+        elif (bags.names[1:] < bags.names[:-1]).any():
+            raise InputError(
+                "the archive has one label per bag and does not say which: bag_ids are not in ascending order. "
+                "Add ids, one per label, or give one label per row."
+            )
     return bags.in_input_order(np.repeat(y, bags.sizes))

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from psimil.classes import ZERO_ONE, Classes, label_values, text
 from psimil.foundations.errors import InputError
 from psimil.model.bags import Bags
 
@@ -20,43 +21,81 @@ class BagTable:
 
     Parameters
     ----------
-    bags : B bags sorted by id, N instances; ``bags.rows`` maps back to the rows of the file.
-    y : (B,) bag labels in the order of ``bags.ids``, or None.
+    bags : B bags as they first appear, N instances; ``bags.rows`` maps back to the rows of the file.
+    y : (B,) 1 for positive and 0 for negative bags, in the order of ``bags.ids``, or None.
     y_instances : (N,) instance labels in the order of ``bags.X``, -1 for unknown, or None.
-    feature_names : D column names.
+    classes : what the file calls negative and positive bags.
     """
 
     bags: Bags
     y: NDArray[np.int64] | None
     y_instances: NDArray[np.int64] | None
-    feature_names: tuple[str, ...]
+    classes: Classes = ZERO_ONE
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """D names of the features; "0", "1", ... where the file has none."""
+        return self.bags.feature_names or tuple(map(str, range(self.bags.n_features)))
+
+    @property
+    def labels(self) -> Array | None:
+        """(B,) labels of the bags as the file has them, or None."""
+        return None if self.y is None else np.array(self.classes)[self.y]
 
 
-def bag_labels(bags: Bags, values: Array) -> NDArray[np.int64]:
-    """One label per bag from one value per row, which must agree within each bag.
+def bag_labels(
+    bags: Bags, values: Any, *, positive: str | None = None, classes: Classes | None = None
+) -> tuple[Classes, NDArray[np.int64]]:
+    """The classes of the bags and one label per bag, from one value per row, which must agree within each bag.
 
     Parameters
     ----------
     bags : B bags, N instances.
-    values : (N,) 0 or 1, in the row order of the file.
+    values : (N,) labels of two classes, in the row order of the file.
+    positive : the class of positive bags, as text; needed where the classes do not say it themselves.
+    classes : those that are known already; others are refused.
 
     Returns
     -------
-    y : (B,) labels.
+    classes, y : the two classes; (B,) 1 for positive and 0 for negative bags.
 
     Examples
     --------
     >>> bag_labels(Bags.from_arrays([[1.0], [2.0], [3.0]], ["b", "a", "b"]), np.array([1, 0, 1]))
-    array([0, 1])
+    (Classes(negative=0, positive=1), array([1, 0]))
     """
-    stored = _stored(bags, values, "bag labels")
-    _check(bags, stored, (0, 1), "label of bag", "labels must be 0 or 1")
-    y = stored[bags.offsets[:-1]]
-    torn = np.flatnonzero(stored != np.repeat(y, bags.sizes))
+    if len(values) != len(bags.X):
+        raise InputError(f"{len(bags.X)} instances but bag labels of shape ({len(values)},).")
+    by_row = np.asarray(values) if bags.rows is None else np.asarray(values)[bags.rows]
+    names = bags.names[bags.bag_index]
+    stored = label_values(by_row, names)
+    first = stored[bags.offsets[:-1]]
+    torn = np.flatnonzero(stored != np.repeat(first, bags.sizes))
     if len(torn):
-        name = bags.names[bags.bag_index[torn[0]]]
-        raise InputError(f"bag {name} has rows labelled 0 and rows labelled 1. Give all rows of a bag one label.")
-    return y.astype(np.int64)
+        one, other = sorted({text(first[bags.bag_index[torn[0]]].item()), text(stored[torn[0]].item())})
+        raise InputError(
+            f"bag {names[torn[0]]} has rows labelled {one} and rows labelled {other}. Give all rows of a bag one label."
+        )
+    found = classes or known_classes(first, positive)
+    return found, found.codes(first, bags.names)
+
+
+def known_classes(values: Array, positive: str | None = None) -> Classes:
+    """The classes among labels of a file, where it is clear which is positive.
+
+    Examples
+    --------
+    >>> known_classes(np.array(["normal", "tumor"]))
+    Traceback (most recent call last):
+    psimil.foundations.errors.InputError: the labels are 'normal' and 'tumor'. Say which is positive: --positive tumor
+    """
+    found = Classes.among(values, positive)
+    if positive is None and not found.usual:
+        raise InputError(
+            f"the labels are {found.negative!r} and {found.positive!r}. "
+            f"Say which is positive: --positive {text(found.positive)}"
+        )
+    return found
 
 
 def instance_labels(bags: Bags, values: Array) -> NDArray[np.int64]:

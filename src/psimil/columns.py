@@ -13,7 +13,7 @@ from psimil.model.bag_checks import INSTANCE_LABEL, LABEL
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["INSTANCE_LABEL", "LABEL", "NUMERIC", "as_numbers", "ids_as_text", "whole_numbers"]
+__all__ = ["INSTANCE_LABEL", "LABEL", "NUMERIC", "as_labels", "as_numbers", "ids_as_text", "whole_numbers"]
 
 NUMERIC = "biuf"
 
@@ -65,6 +65,21 @@ def whole_numbers(text: Array) -> Array:
     except (ValueError, OverflowError):
         return text
     return numbers if np.array_equal(numbers.astype(str), text) else text
+
+
+def as_labels(column: pd.Series[Any], name: str) -> Array:
+    """(n,) labels of bags as they are, numbers, bools or text.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> as_labels(pd.Series(["tumor", "normal"]), "label").tolist()
+    ['tumor', 'normal']
+    """
+    try:
+        return np.asarray(column.to_numpy(), dtype=None if column.dtype.kind in NUMERIC else object)
+    except Exception as error:  # pyarrow has its own family of errors
+        raise InputError(f'column "{name}" holds text that is not UTF-8. Write the table again.') from error
 
 
 def as_numbers(column: pd.Series[Any], name: str) -> NDArray[np.float64]:

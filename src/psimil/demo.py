@@ -126,14 +126,14 @@ def run_demo(
         for name, model in models.items():
             note = None if follow is None else (lambda text, name=name: follow(f"{name}, {text}"))
             results[name] = cross_validate(model, bags, y, seed, note)
-        final = models["G-VGPMIL"].fit(bags, y)
+        final = models["VGPMIL"].fit(bags, y)
     table = fold_table(results)
     run.start(environment(seed))
     run.write_table("folds.csv", table)
     run.write_table("musk1.csv", musk_frame(bags, y))
-    _figures(run, final, results["G-VGPMIL"], y)
+    _figures(run, final, results["VGPMIL"], y)
     final.save(run.file("model.safetensors"))
-    write_held_out(held_out, results["G-VGPMIL"][0], bags, y, seed)
+    write_held_out(held_out, results["VGPMIL"][0], bags, y, seed)
     return table
 
 
@@ -145,8 +145,7 @@ def write_held_out(run: RunDirectory, fold: Fold, bags: Bags, y: Array, seed: in
     run : directory for bags.csv, instances.csv, results.safetensors and model.safetensors.
     bags, y : all of them; those of the fold are taken.
     """
-    names = tuple(f"f{d + 1}" for d in range(bags.n_features))
-    table = BagTable(bags[fold.test], y[fold.test], None, names)
+    table = BagTable(bags[fold.test], y[fold.test], None)
     run.start(environment(seed))
     fold.fitted.save(run.file("model.safetensors"))
     run.write_table("bags.csv", fold.prediction.to_frame())

@@ -75,6 +75,8 @@ class PsiVGPMIL(OnlinePredictor):
         Torch device ("cuda", "cpu") on which a fit works out its products; None is NumPy.
     expectation : {"quadrature", "sample"}, default "quadrature"
         How probabilities are averaged over the latent posterior.
+    positive : label, default None
+        The class of positive bags, of which one instance is enough; None takes the greater of the two labels.
     feature_fingerprint : str, default None
         Names what made the features; stored with the model.
     random_state : int, Generator, RandomState or None, default None
@@ -84,8 +86,10 @@ class PsiVGPMIL(OnlinePredictor):
 
     Attributes
     ----------
-    classes_ : (2,) the labels 0 and 1.
+    classes_ : (2,) the two labels in ascending order, as the columns of ``predict_proba``.
+    positive_ : the one of them that positive bags have.
     n_features_in_ : int, D.
+    feature_names_in_ : (D,) names of the features, where the training bags had any.
     kernel_ : Kernel, the learned one, on standardised features.
     inducing_points_ : (M, D) in the units of the input features.
     q_mean_ : (V,) mean of q(v), whitened; V is M, or M + 1 with a constant mean.
@@ -144,6 +148,7 @@ class PsiVGPMIL(OnlinePredictor):
         dtype: str = "float64",
         device: str | None = None,
         expectation: str = "quadrature",
+        positive: Any = None,
         feature_fingerprint: str | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -175,6 +180,7 @@ class PsiVGPMIL(OnlinePredictor):
         self.dtype = dtype
         self.device = device
         self.expectation = expectation
+        self.positive = positive
         self.feature_fingerprint = feature_fingerprint
         self.random_state = random_state
         self.verbose = verbose
@@ -233,7 +239,7 @@ class PsiVGPMIL(OnlinePredictor):
         estimator = PsiVGPMIL(**{k: v for k, v in file.parameters.items() if k in names})
         estimator.feature_fingerprint = file.feature_fingerprint
         estimator.model_, estimator.training_counts_ = file.model, file.training_counts
-        return estimator._expose()
+        return estimator._expose(file.classes, file.feature_names)
 
 
 class VGPMIL(PsiVGPMIL):

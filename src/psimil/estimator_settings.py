@@ -10,14 +10,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from psimil.classes import Classes
 from psimil.foundations.errors import InputError
 from psimil.foundations.numbers import at_least
 from psimil.inference.options import Options, check_flag
 from psimil.inference.preparation import Supervision
 from psimil.inference.training import Callback
-from psimil.labels import read_bag_labels, read_bags
-from psimil.model.bags import Bags, as_real
+from psimil.labels import features_of, read_bags, read_labels
+from psimil.model.bags import Bags
 from psimil.model.densities import Density
+from psimil.model.features import as_real
 
 Array = NDArray[Any]
 
@@ -67,7 +69,7 @@ def _log_row(row: dict[str, Any]) -> None:
 
 
 def evaluation_of(
-    eval_set: tuple[Any, Any] | None, training: Bags, early_stopping: str | None
+    eval_set: tuple[Any, Any] | None, training: Bags, classes: Classes, early_stopping: str | None
 ) -> tuple[Bags, Array] | None:
     """Bags and labels that early stopping watches, checked against the training bags."""
     if eval_set is None:
@@ -79,7 +81,8 @@ def evaluation_of(
     bags = read_bags(eval_set[0], what="evaluation set")
     if bags.n_features != training.n_features:
         raise InputError(f"eval_set has {bags.n_features} features, expected {training.n_features}.")
-    T = read_bag_labels(eval_set[1], bags)
+    bags = features_of(bags, training.n_features, training.feature_names)
+    _, T = read_labels(eval_set[1], bags, classes=classes)
     if early_stopping == "auc" and T.min() == T.max():
         raise InputError('early_stopping "auc" needs evaluation bags of both labels.')
     return bags, T

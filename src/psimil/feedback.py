@@ -147,7 +147,7 @@ def with_feedback(table: BagTable, entries: Sequence[Feedback], name: str = NAME
     Examples
     --------
     >>> from psimil.model.bags import Bags
-    >>> table = BagTable(Bags.from_list([[[0.0], [1.0]], [[2.0]]], ["a", "b"]), np.array([1, 1]), None, ("f",))
+    >>> table = BagTable(Bags.from_list([[[0.0], [1.0]], [[2.0]]], ["a", "b"]), np.array([1, 1]), None)
     >>> said = [Feedback("a", 0, "disagree", "", 1, ""), Feedback("b", None, "disagree", "", 1, "")]
     >>> known = with_feedback(table, said)
     >>> known.y.tolist(), known.y_instances.tolist()

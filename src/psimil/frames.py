@@ -6,6 +6,7 @@ import csv
 import gzip
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psimil.bagtable import BagTable, bag_labels, instance_labels
-from psimil.columns import INSTANCE_LABEL, LABEL, NUMERIC, as_numbers, ids_as_text, whole_numbers
+from psimil.classes import ZERO_ONE
+from psimil.columns import INSTANCE_LABEL, LABEL, NUMERIC, as_labels, as_numbers, ids_as_text, whole_numbers
 from psimil.foundations.errors import DataWarning, InputError
 from psimil.model.bags import Bags
 
@@ -105,6 +107,7 @@ def table_from_frame(
     label: str | None = None,
     instance_label: str | None = None,
     features: Sequence[str] | None = None,
+    **labels: Any,
 ) -> BagTable:
     """The bags in a data frame; the arguments are those of :func:`psimil.tables.read_bags`.
 
@@ -113,7 +116,7 @@ def table_from_frame(
     >>> import pandas as pd
     >>> table = table_from_frame(pd.DataFrame({"bag": [2, 1], "label": [1, 0], "f": [0.5, 0.25]}))
     >>> table.bags.X.tolist(), table.y.tolist()
-    ([[0.25], [0.5]], [0, 1])
+    ([[0.5], [0.25]], [1, 0])
     """
     for column in (bag, label, instance_label, *(features or ())):
         if column is not None and column not in frame.columns:
@@ -129,11 +132,13 @@ def table_from_frame(
     chosen = _feature_columns(frame, name, features, {bag, label, instance_label})
     X = np.column_stack([as_numbers(frame[column], column) for column in chosen])
     bags = Bags.from_arrays(X, whole_numbers(ids_as_text(frame[bag], bag)))
+    bags = replace(bags, feature_names=tuple(map(str, chosen)))
+    known, y = (ZERO_ONE, None) if label is None else bag_labels(bags, as_labels(frame[label], label), **labels)
     return BagTable(
         bags,
-        None if label is None else bag_labels(bags, as_numbers(frame[label], label)),
+        y,
         None if instance_label is None else instance_labels(bags, as_numbers(frame[instance_label], instance_label)),
-        tuple(map(str, chosen)),
+        known,
     )
 
 

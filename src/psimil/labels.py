@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from psimil.bag_values import values_of_bags
+from psimil.classes import Classes, label_values
 from psimil.foundations.errors import DataWarning, InputError
 from psimil.model.bags import Bags
+from psimil.model.features import listed
 
 Array = NDArray[Any]
 
@@ -32,47 +35,81 @@ def read_bags(bags: Any, bag_ids: Any = None, what: str = "training set") -> Bag
         if not hasattr(bags, "__len__") or isinstance(bags, (str, bytes, dict)):
             raise InputError(f"bags must be a sequence of 2-D arrays or Bags, got {type(bags).__name__}.")
         if hasattr(bags, "columns"):
-            raise InputError('a table needs its bag column: use Bags.from_frame(frame, bag="...").')
+            raise InputError('a table needs its bag column: use Bags.from_frame(frame, bag="..."), or bag_ids=.')
+        if len(bags) and all(map(_is_row, bags)):
+            raise InputError(
+                f"bags are one matrix of {len(bags)} rows, and nothing says which rows are a bag. "
+                f"Give bag_ids=, one id per row, or a list with one matrix per bag."
+            )
         found = Bags.from_list(list(bags))
     if len(found) == 0:
         raise InputError(f"{what} is empty: 0 bags. Give at least 1 bag.")
     return found
 
 
-def read_bag_labels(y: Any, bags: Bags) -> Array:
-    """(B,) labels 0 or 1; one per bag, or one per row of the table that was constant within each bag.
+def _is_row(bag: Any) -> bool:
+    """Whether this is one row of numbers, and so no bag."""
+    if isinstance(bag, (list, tuple)):
+        return bool(bag) and np.ndim(bag[0]) == 0
+    return getattr(bag, "ndim", None) == 1 and getattr(bag, "dtype", None) != np.dtype(object)
+
+
+def features_of(bags: Bags, n_features: int, names: tuple[str, ...] | None) -> Bags:
+    """The bags with the features of a model in its order; told apart by name where both sides have names.
 
     Examples
     --------
-    >>> read_bag_labels([1, 0], read_bags([[[1.0]], [[2.0]]]))
-    array([1, 0])
+    >>> bags = Bags([[1.0, 2.0]], [0, 1], feature_names=["size", "mass"])
+    >>> features_of(bags, 2, ("mass", "size")).X.tolist()
+    [[2.0, 1.0]]
     """
-    try:
-        values = np.asarray(y)
-    except ValueError as error:
-        raise InputError("labels are ragged, expected one per bag.") from error
+    if names is not None and bags.feature_names is not None and names != bags.feature_names:
+        unused = [name for name in bags.feature_names if name not in set(names)]
+        bags = bags.with_features(names)
+        if unused:
+            warnings.warn(f"features that the model does not know are not used: {listed(unused)}.", DataWarning, 4)
+    if bags.n_features != n_features:
+        raise InputError(f"model expects {n_features} features, got {bags.n_features}.")
+    return bags
+
+
+def read_labels(
+    y: Any, bags: Bags, *, positive: Any = None, classes: Classes | None = None, from_rows: bool = False
+) -> tuple[Classes, NDArray[np.int64]]:
+    """The classes of the labels, and for each of the B bags 1 where it is positive, 0 where it is negative.
+
+    Parameters
+    ----------
+    y : labels of any two classes, as :func:`psimil.bag_values.values_of_bags` takes them.
+    positive : the class of positive bags; None takes the greater one.
+    classes : those that a model knows; None finds them among the labels.
+    from_rows : whether the bags were given as rows with ``bag_ids``.
+
+    Examples
+    --------
+    >>> read_labels([1, 0], read_bags([[[1.0]], [[2.0]]]))
+    (Classes(negative=0, positive=1), array([1, 0]))
+    """
+    if not hasattr(y, "__len__"):
+        raise InputError(f"labels have shape {np.shape(y)}, expected one per bag.")
+    values = values_of_bags(y, bags, from_rows=from_rows)
     if values.ndim == 2 and values.shape[1] == 1:
         values = values.ravel()
     if values.ndim != 1:
         raise InputError(f"labels have shape {values.shape}, expected one per bag.")
-    if bags.rows is not None and len(values) == len(bags.X):
-        by_row = values[bags.rows]
-        values = by_row[bags.offsets[:-1]]
-        mixed = by_row != np.repeat(values, bags.sizes)
-        if mixed.any():
-            raise InputError(f"bag {bags.names[bags.bag_index[np.argmax(mixed)]]} has rows with different labels.")
-    if len(values) != len(bags):
-        raise InputError(f"{len(bags)} bags but {len(values)} labels.")
-    for name, value in zip(bags.names, values, strict=True):
-        if not _is_binary(value):
-            if isinstance(value, str):
-                raise InputError(f"label of bag {name} is {str(value)!r}; labels must be the numbers 0 or 1.")
-            raise InputError(f"label of bag {name} is {value}; labels must be 0 or 1.")
-    T = values.astype(np.int64)
+    values = label_values(values, bags.names)
+    found = Classes.among(values, positive) if classes is None else classes
+    if classes is None and positive is None and isinstance(found.positive, str) and not found.usual:
+        warnings.warn(
+            f"labels are text: {found.positive!r} is taken for positive, as the last in the alphabet. Say positive=.",
+            DataWarning,
+            stacklevel=3,
+        )
+    T = found.codes(values, bags.names)
     if T.min() == T.max():
         kind = "positive" if T[0] else "negative"
         warnings.warn(f"all {len(T)} bags are {kind}; probabilities are not informative.", DataWarning, stacklevel=3)
-    return T
+    return found, T
 
 
 def read_instance_labels(y: Any, bags: Bags, T: Array, H: float) -> Array | None:
@@ -123,7 +160,9 @@ def read_weights(sample_weight: Any, bags: Bags) -> Array:
     if sample_weight is None:
         return np.ones(len(bags))
     try:
-        weights = np.asarray(sample_weight, dtype=np.float64)
+        weights = values_of_bags(sample_weight, bags, "weights").astype(np.float64)
+    except InputError:
+        raise
     except (TypeError, ValueError) as error:
         raise InputError("sample_weight must be numbers, one per bag.") from error
     if weights.shape != (len(bags),):
@@ -158,7 +197,3 @@ def _concatenated(y: Any, bags: Bags) -> Array:
         if part.shape != (size,):
             raise InputError(f"bag {name} has {size} instances but instance labels of shape {part.shape}.")
     return np.concatenate(parts)
-
-
-def _is_binary(value: Any) -> bool:
-    return isinstance(value, (bool, int, float, np.bool_, np.number)) and value in (0, 1)

@@ -10,6 +10,7 @@ from typing import Any, Self
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from psimil.classes import Classes
 from psimil.estimator_settings import callbacks_of, check_shell, evaluation_of, options_of, streaming_of
 from psimil.foundations.errors import InputError
 from psimil.foundations.numbers import at_least
@@ -18,7 +19,7 @@ from psimil.inference.preparation import Supervision
 from psimil.inference.trained import TrainedModel
 from psimil.inference.training import Callback, Training
 from psimil.inference.training_by_size import train_by_size
-from psimil.labels import read_bag_labels, read_bags, read_instance_labels, read_random_state, read_weights
+from psimil.labels import read_bags, read_instance_labels, read_labels, read_random_state, read_weights
 from psimil.model.bags import Bags
 from psimil.predictor import BagPredictor
 
@@ -31,6 +32,7 @@ class BagLearner(BagPredictor):
     H: float
     early_stopping: str | None
     max_iter: int
+    positive: Any
     random_state: Any
     tol: float
     verbose: int
@@ -50,16 +52,17 @@ class BagLearner(BagPredictor):
         client: Any = None,
         checkpoint: str | os.PathLike[str] | None = None,
     ) -> Self:
-        """Learn from bags and one 0/1 label each.
+        """Learn from bags and one label each, of two classes.
 
         Parameters
         ----------
         bags : sequence of (n_i, D) arrays, Bags, or (N, D) rows together with ``bag_ids``.
-        y : (B,) labels in the order of the bags (sorted ids with ``bag_ids``), or (N,) per row, constant in a bag.
+        y : labels of two classes: a dict or a pandas Series by bag id; or (B,) in the order of the bags, which with
+            ``bag_ids`` is that of their first rows; or (N,) per row, constant in a bag.
         bag_ids : (N,) the bag of each row, when ``bags`` are rows; None otherwise.
         y_instances : known instance labels, -1 for unknown: (N,) per row or one sequence per bag.
-        sample_weight : (B,) weight of each bag in the bound, where weight 2 equals the bag twice; scaling, k-means and
-            folds count every bag once.
+        sample_weight : one per bag, given like ``y``: its weight in the bound, where 2 equals the bag twice; scaling,
+            k-means and folds count every bag once.
         eval_set : (bags, y) for early stopping.
         callbacks : called with a dict after every pass; a true answer stops the fit.
         batch_bags : bags of a minibatch; None for passes over all bags.
@@ -88,7 +91,7 @@ class BagLearner(BagPredictor):
         if y is None:
             raise InputError("fit needs bag labels: fit(bags, y). requires y to be passed, but the target y is None")
         found = read_bags(bags, bag_ids)
-        T = read_bag_labels(y, found)
+        classes, T = read_labels(y, found, positive=self.positive, from_rows=bag_ids is not None)
         check_shell(self)
         options = self._options(found.n_features)
         watching = callbacks_of(callbacks, self.verbose)
@@ -103,15 +106,15 @@ class BagLearner(BagPredictor):
             supervision,
             options,
             rng=rng,
-            evaluation=evaluation_of(eval_set, found, self.early_stopping),
+            evaluation=evaluation_of(eval_set, found, classes, self.early_stopping),
             callbacks=watching,
             previous=self._previous(found) if self.warm_start else None,
             batch_bags=batch_bags,
             **elsewhere,
         )
-        return self._keep(training, found, T)
+        return self._keep(training, found, T, classes)
 
-    def _keep(self, training: Training, bags: Bags, T: Array) -> Self:
+    def _keep(self, training: Training, bags: Bags, T: Array, classes: Classes) -> Self:
         self.model_, self.history_, self.loo_ = training.model, training.history, training.loo
         self.label_posterior_ = None if training.pi is None else bags.in_input_order(training.pi)
         last = [row for row in training.history if row["stage"] == training.history[-1]["stage"]]
@@ -126,7 +129,7 @@ class BagLearner(BagPredictor):
                 ConvergenceWarning,
                 stacklevel=3,
             )
-        return self._expose()
+        return self._expose(classes, bags.feature_names)
 
     def _previous(self, bags: Bags) -> TrainedModel | None:
         model: TrainedModel | None = getattr(self, "model_", None)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
 from psimil.atomic import atomic_write
+from psimil.bag_values import values_of_bags
 from psimil.estimator import VGPMIL, PsiVGPMIL
 from psimil.foundations.errors import InputError, MissingFile, ModelFileError, NotFitted
 from psimil.inference.fitting import first_posterior
@@ -66,7 +67,8 @@ class MultiLabelMIL(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         bags, bag_ids : as of :meth:`PsiVGPMIL.fit`.
-        y : (B, L) labels, 0 or 1, in the order of the bags (sorted ids with ``bag_ids``).
+        y : (B, L) labels, 0 or 1, in the order of the bags, which with ``bag_ids`` is that of their first rows; or a
+            table of them with the bag ids as its index.
         label_names : L names; "0", "1", ... when None.
 
         Examples
@@ -84,10 +86,7 @@ class MultiLabelMIL(ClassifierMixin, BaseEstimator):
         if isinstance(label_names, (str, bytes)) or not (label_names is None or hasattr(label_names, "__iter__")):
             raise InputError(f"label_names must be a list of names, got {label_names!r}.")
         found = read_bags(bags, bag_ids)
-        try:
-            T = np.asarray(y)
-        except ValueError as error:
-            raise InputError(f"labels are ragged, expected ({len(found)}, labels).") from error
+        T = values_of_bags(y, found, from_rows=bag_ids is not None)
         if T.ndim != 2 or len(T) != len(found) or T.shape[1] == 0:
             raise InputError(f"labels have shape {T.shape}, expected ({len(found)}, labels).")
         if T.dtype.kind not in "biuf" or not np.isin(T, (0, 1)).all():

@@ -7,7 +7,7 @@ from typing import Any, Self
 from psimil.foundations.errors import InputError
 from psimil.inference.online import Online
 from psimil.inference.preparation import Supervision
-from psimil.labels import read_bag_labels, read_instance_labels, read_weights
+from psimil.labels import read_instance_labels, read_labels, read_weights
 from psimil.learner import BagLearner
 
 
@@ -44,7 +44,7 @@ class OnlinePredictor(BagLearner):
         if not hasattr(self, "model_"):
             return self.fit(bags, y, bag_ids=bag_ids, y_instances=y_instances, sample_weight=sample_weight)
         found = self._bags(bags, bag_ids)
-        T = read_bag_labels(y, found)
+        _, T = read_labels(y, found, classes=self.classes, from_rows=bag_ids is not None)
         known = read_instance_labels(y_instances, found, T, self.H)
         supervision = Supervision(T, read_weights(sample_weight, found), known)
         state: Online | None = getattr(self, "online_", None)
@@ -54,4 +54,4 @@ class OnlinePredictor(BagLearner):
         self.model_ = self.online_.model
         counts = {"bags": len(found), "positive": int(T.sum()), "instances": len(found.X)}
         self.training_counts_ = {name: self.training_counts_[name] + n for name, n in counts.items()}
-        return self._expose()
+        return self._expose(self.classes, self._feature_names)

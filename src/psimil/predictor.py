@@ -10,15 +10,17 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags
 
+from psimil.classes import Classes
 from psimil.estimator_settings import check_fingerprint
 from psimil.foundations.errors import InputError, NotFitted
 from psimil.foundations.numbers import at_least, is_number
 from psimil.inference.prediction import Prediction
 from psimil.inference.trained import TrainedModel
-from psimil.labels import read_bags
+from psimil.labels import features_of, read_bags
 from psimil.model.bags import Bags
 from psimil.model.densities import Density, HyperbolicSecant
 from psimil.storage import ModelFile, save_model
+from psimil.version import VERSION
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,9 +39,13 @@ class BagPredictor(ClassifierMixin, BaseEstimator):
     model_: TrainedModel
     training_counts_: dict[str, int]
 
-    def _expose(self) -> Self:
+    def _expose(self, classes: Classes, feature_names: tuple[str, ...] | None) -> Self:
         model = self.model_
-        self.classes_ = np.array([0, 1])
+        self.classes_, self.positive_ = np.sort(np.array(classes)), classes.positive
+        if feature_names is not None:
+            self.feature_names_in_ = np.array(feature_names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
         self.n_features_in_ = len(model.scaling.location)
         self.kernel_, self.inducing_points_ = model.gp.kernel, model.scaling.invert(model.gp.Z)
         self.q_mean_, self.q_cov_ = model.posterior.m, model.posterior.S
@@ -63,7 +69,7 @@ class BagPredictor(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         bags : sequence of (n_i, D) arrays, Bags, or (N, D) rows together with ``bag_ids``.
-        bag_ids : (N,) the bag of each row, when ``bags`` are rows; bags are then sorted by id.
+        bag_ids : (N,) the bag of each row, when ``bags`` are rows; bags come as their ids first appear.
         raw : leave out the calibration.
         expectation : "quadrature" or, as in the paper, "sample"; None is the model's own, as it was made.
         n_samples : draws of the latent values for "sample" and ``joint``.
@@ -91,7 +97,7 @@ class BagPredictor(ClassifierMixin, BaseEstimator):
         )
 
     def predict_proba(self, bags: Any, *, bag_ids: Any = None) -> Array:
-        """(B, 2) probabilities of the labels 0 and 1.
+        """(B, 2) probabilities of the two labels, in the order of ``classes_``.
 
         Parameters
         ----------
@@ -107,10 +113,10 @@ class BagPredictor(ClassifierMixin, BaseEstimator):
         ((8, 2), [1.0, 1.0])
         """
         prob = self.predict_dist(bags, bag_ids=bag_ids).prob
-        return np.column_stack([1.0 - prob, prob])
+        return np.column_stack([1.0 - prob, prob] if self._positive_is_last else [prob, 1.0 - prob])
 
     def decision_function(self, bags: Any, *, bag_ids: Any = None) -> Array:
-        """(B,) log-odds minus those of the threshold: at least 0 where ``predict`` says 1.
+        """(B,) log-odds of ``classes_[1]`` minus those of the threshold: above 0 where ``predict`` says it.
 
         Parameters
         ----------
@@ -127,10 +133,11 @@ class BagPredictor(ClassifierMixin, BaseEstimator):
         """
         model = self._model()
         shift = np.log(model.threshold) - np.log1p(-model.threshold)
-        return np.asarray(self.predict_dist(bags, bag_ids=bag_ids).log_odds - shift)
+        found = np.asarray(self.predict_dist(bags, bag_ids=bag_ids).log_odds - shift)
+        return found if self._positive_is_last else -found
 
     def predict(self, bags: Any, *, bag_ids: Any = None) -> Array:
-        """(B,) labels, 0 or 1, at the model's bag threshold, ``threshold_``.
+        """(B,) labels, of ``classes_``, at the model's bag threshold, ``threshold_``.
 
         Parameters
         ----------
@@ -145,7 +152,12 @@ class BagPredictor(ClassifierMixin, BaseEstimator):
         >>> bool((clf.predict(bags) == (clf.predict_proba(bags)[:, 1] >= clf.threshold_)).all())
         True
         """
-        return self.predict_dist(bags, bag_ids=bag_ids).label
+        found = self.predict_dist(bags, bag_ids=bag_ids).label
+        return np.asarray(self.classes_[found if self._positive_is_last else 1 - found])
+
+    @property
+    def _positive_is_last(self) -> bool:
+        return bool(self.classes_[1] == self.positive_)
 
     @overload
     def predict_instances(
@@ -199,7 +211,7 @@ class BagPredictor(ClassifierMixin, BaseEstimator):
         as_frame : give one table, in the caller's row order, of the columns of ``Prediction.to_frame("instance")``. It
             holds the standard deviations in any case, so ``return_std`` changes nothing about it.
         recalibrated : map scores to the share of positives among instances of that score, from out-of-bag scores;
-            ``std`` stays that of the scores.
+            interval ends go the same way, ``std`` stays that of the scores.
         raw : leave out the calibration of the latent log-odds.
 
         Examples
@@ -215,18 +227,13 @@ class BagPredictor(ClassifierMixin, BaseEstimator):
         ['bag', 'instance', 'prob', 'std']
         """
         prediction = self.predict_dist(bags, bag_ids=bag_ids, raw=raw)
-        prob = prediction.instance_prob
-        if recalibrated:
-            recalibration = self._model().recalibration
-            if recalibration is None:
-                raise InputError("recalibrated instance probabilities need positive and negative training bags.")
-            prob = recalibration.apply(prediction.instance_log_odds)
+        recalibration = self._model().recalibration if recalibrated else None
+        if recalibrated and recalibration is None:
+            raise InputError("recalibrated instance probabilities need positive and negative training bags.")
         if as_frame:
-            frame = prediction.to_frame("instance")
-            if recalibrated:
-                frame["prob"] = prob if prediction.rows is None else prob[np.argsort(prediction.rows)]
-            return frame
-        split = prediction.split(prob)
+            return prediction.to_frame("instance", recalibration)
+        log_odds = prediction.instance_log_odds
+        split = prediction.split(prediction.instance_prob if recalibration is None else recalibration.apply(log_odds))
         return (split, prediction.split(prediction.instance_std)) if return_std else split
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -252,7 +259,8 @@ class BagPredictor(ClassifierMixin, BaseEstimator):
         parameters = {k: v for k, v in self.get_params(deep=False).items() if k not in _NOT_STORED}
         if self.density is None:
             parameters["density"] = self._default_density  # a loaded model is always a PsiVGPMIL
-        save_model(path, ModelFile(self.model_, parameters, self.feature_fingerprint, self.training_counts_))
+        known = (self.feature_fingerprint, self.training_counts_, VERSION, self._feature_names, self.classes)
+        save_model(path, ModelFile(self.model_, parameters, *known))
 
     def __sklearn_tags__(self) -> Tags:
         """One sample is a bag, not a row; labels are binary."""
@@ -274,7 +282,15 @@ class BagPredictor(ClassifierMixin, BaseEstimator):
 
     def _bags(self, bags: Any, bag_ids: Any = None) -> Bags:
         self._model()
-        found = read_bags(bags, bag_ids, what="prediction set")
-        if found.n_features != self.n_features_in_:
-            raise InputError(f"model expects {self.n_features_in_} features, got {found.n_features}.")
-        return found
+        return features_of(read_bags(bags, bag_ids, what="prediction set"), self.n_features_in_, self._feature_names)
+
+    @property
+    def _feature_names(self) -> tuple[str, ...] | None:
+        names = getattr(self, "feature_names_in_", None)
+        return None if names is None else tuple(names)
+
+    @property
+    def classes(self) -> Classes:
+        """The labels of negative and of positive bags."""
+        low, high = self.classes_.tolist()
+        return Classes(low, high) if self._positive_is_last else Classes(high, low)

@@ -112,6 +112,22 @@ def check_counts(header: dict[str, Any]) -> None:
         raise ModelFileError("model file: library version and feature fingerprint must be text.")
 
 
+def check_names(header: dict[str, Any], n_features: int) -> None:
+    """Refuse names of features and classes that no model can have."""
+    names, classes = header["feature_names"], header["classes"]
+    if names is not None:
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise ModelFileError("model file: the names of the features are not text.")
+        if len(names) != n_features or len(set(names)) < len(names):
+            raise ModelFileError(f"model file: {n_features} features need as many different names.")
+    if not isinstance(classes, list) or len(classes) != 2 or classes[0] == classes[1]:
+        raise ModelFileError("model file: classes are not two different labels.")
+    if len({isinstance(label, str) for label in classes}) > 1 or not all(
+        isinstance(label, (bool, str)) or _is_number(label) for label in classes
+    ):
+        raise ModelFileError("model file: classes are not two numbers or two texts.")
+
+
 def model_from(tensors: dict[str, Array], facts: dict[str, Any]) -> TrainedModel:
     """The trained model of checked tensors and facts."""
     try:

@@ -16,15 +16,24 @@ from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
 from psimil.atomic import atomic_write
+from psimil.classes import ZERO_ONE, Classes
 from psimil.foundations.errors import MissingFile, ModelFileError
 from psimil.inference.trained import TrainedModel
 from psimil.paths import as_path
-from psimil.schema import check_counts, check_tensors, model_from, model_tensors, parameters_from, parameters_json
+from psimil.schema import (
+    check_counts,
+    check_names,
+    check_tensors,
+    model_from,
+    model_tensors,
+    parameters_from,
+    parameters_json,
+)
 from psimil.version import VERSION
 
 Array = NDArray[Any]
 
-FORMAT = 1
+FORMAT = 2  # 1 had neither feature_names nor classes
 MAX_BYTES = 2**30
 MAX_HEADER = 2**22
 MAX_TENSORS = 64
@@ -41,6 +50,8 @@ class ModelFile:
     feature_fingerprint : names what made the features, or None.
     training_counts : numbers of bags, positive bags and instances it was trained on.
     library_version : version of psimil that wrote the file; "" before it is written.
+    feature_names : D names of the features, or None.
+    classes : the labels of negative and of positive bags.
     """
 
     model: TrainedModel
@@ -48,6 +59,8 @@ class ModelFile:
     feature_fingerprint: str | None
     training_counts: dict[str, int]
     library_version: str = ""
+    feature_names: tuple[str, ...] | None = None
+    classes: Classes = ZERO_ONE
 
 
 def save_model(path: str | os.PathLike[str], file: ModelFile) -> None:
@@ -61,6 +74,8 @@ def save_model(path: str | os.PathLike[str], file: ModelFile) -> None:
         "model": facts,
         "feature_fingerprint": file.feature_fingerprint,
         "training_counts": file.training_counts,
+        "feature_names": None if file.feature_names is None else list(file.feature_names),
+        "classes": list(file.classes),
     }
     text = json.dumps(header, sort_keys=True, allow_nan=False)
     data = _reproducible(save_tensors(tensors, metadata={"psimil": text, "sha256": _digest(tensors, text)}))
@@ -89,17 +104,23 @@ def load_model(path: str | os.PathLike[str]) -> ModelFile:
         raise ModelFileError(f"model file: made by version {header['format']}, this is version {FORMAT}.")
     if metadata.get("sha256") != _digest(tensors, text):
         raise ModelFileError("model file: checksum differs: file is damaged or was changed.")
+    if header["format"] == 1:
+        header = {"feature_names": None, "classes": [0, 1], **header}
     expected = {"format", "library", "parameters", "model", "feature_fingerprint", "training_counts"}
+    expected |= {"feature_names", "classes"}
     if set(header) != expected:
         raise ModelFileError(f"model file: header keys differ: {', '.join(sorted(set(header) ^ expected))}.")
     check_tensors(tensors, header["model"])
     check_counts(header)
+    check_names(header, len(tensors["feature_location"]))
     return ModelFile(
         model_from(tensors, header["model"]),
         parameters_from(header["parameters"]),
         header["feature_fingerprint"],
         header["training_counts"],
         header["library"],
+        None if header["feature_names"] is None else tuple(header["feature_names"]),
+        Classes(*header["classes"]),
     )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from psimil.archives import read_archive, table_from_archive
 from psimil.atomic import atomic_write
 from psimil.bagtable import BagTable
+from psimil.classes import Classes
 from psimil.foundations.errors import InputError, MissingFile
 from psimil.frames import read_csv, read_parquet, table_from_frame
 from psimil.paths import as_path
@@ -28,6 +29,8 @@ def read_bags(
     label: str | None = None,
     instance_label: str | None = None,
     features: Sequence[str] | None = None,
+    positive: str | None = None,
+    classes: Classes | None = None,
 ) -> BagTable:
     r"""Bags from a file with one row per instance.
 
@@ -35,13 +38,15 @@ def read_bags(
     ----------
     path : ``.csv``, ``.csv.gz``, ``.parquet`` or ``.npz``, or a store (:mod:`psimil.store`).
         An npz archive holds ``X`` (N, D) with ``bag_ids`` (N,), or
-        with ``offsets`` (B+1,) and optionally ``ids`` (B,); optionally ``y`` (per row, or per bag in the order of the
-        sorted ids), ``y_instances`` (N,) and ``feature_names`` (D,).
+        with ``offsets`` (B+1,) and optionally ``ids`` (B,); optionally ``y`` (per row, or per bag in the order of
+        ``ids`` or of ascending ``bag_ids``), ``y_instances`` (N,) and ``feature_names`` (D,).
     bag : column of the bag ids.
     label : column of the bag labels, repeated on every row of the bag; None takes "label" if there is one.
     instance_label : column of the instance labels, -1 or empty for unknown; None takes "instance_label" if there is
         one.
     features : feature columns; None takes every other numeric column.
+    positive : the label of positive bags; needed unless labels are 0 and 1, False and True, or -1 and 1.
+    classes : the two classes of a model, when the file is to be scored by it; other labels are refused.
 
     Returns
     -------
@@ -62,7 +67,7 @@ def read_bags(
     ...     _ = path.write_text("bag,label,size,mass\nb,1,0.5,2\na,0,0.1,3\nb,1,0.7,1\n")
     ...     table = read_bags(path)
     >>> table.bags.ids.tolist(), table.y.tolist(), table.feature_names
-    (['a', 'b'], [0, 1], ('size', 'mass'))
+    (['b', 'a'], [1, 0], ('size', 'mass'))
     """
     path = as_path(path)
     if path.is_dir():
@@ -74,14 +79,14 @@ def read_bags(
     if not path.exists():
         raise MissingFile(f"{path.name} was not found. Check the path.")
     if path.name.endswith(".npz"):
-        return table_from_archive(read_archive(path), path.name, features)
+        return table_from_archive(read_archive(path), path.name, features, positive=positive, classes=classes)
     if path.name.endswith((".csv", ".csv.gz")):
         frame = read_csv(path, text=bag)
     elif path.name.endswith((".parquet", ".pq")):
         frame = read_parquet(path)
     else:
         raise InputError(f"{path.name}: unknown kind of table. Give a .csv, .csv.gz, .parquet or .npz file.")
-    return table_from_frame(frame, path.name, bag, label, instance_label, features)
+    return table_from_frame(frame, path.name, bag, label, instance_label, features, positive=positive, classes=classes)
 
 
 def write_table(frame: pd.DataFrame, path: str | Path) -> None:

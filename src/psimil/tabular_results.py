@@ -49,7 +49,7 @@ def tabular_results(
     >>> from psimil.datasets import make_bags
     >>> bags, y, _ = make_bags(n_bags=10, n_features=6, seed=0)
     >>> clf = VGPMIL(n_inducing=5, random_state=0).fit(bags, y)
-    >>> table = BagTable(bags, y, None, ("a", "b", "c", "d", "e", "f"))
+    >>> table = BagTable(bags, y, None)
     >>> results = tabular_results(table, clf.predict_dist(bags), clf, image_size=(2, 3))
     >>> results.kind, results.images.shape[1:], results.features.shape[1]
     ('images', (2, 3), 5)

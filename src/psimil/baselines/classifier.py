@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags
 
 from psimil.foundations.errors import InputError, NotFitted
-from psimil.labels import read_bag_labels, read_bags, read_random_state
+from psimil.labels import features_of, read_bags, read_labels, read_random_state
 from psimil.model.bags import Bags
 from psimil.model.scaling import FARTHEST, Scaling
 
@@ -51,7 +51,7 @@ class BagClassifier(ClassifierMixin, BaseEstimator):
 
     Attributes
     ----------
-    classes_ : array([0, 1]).
+    classes_ : (2,) the two labels in ascending order; the second is that of positive bags.
     n_features_in_ : D.
     scaling_ : Scaling, mean and standard deviation of the features over the training instances.
     model_ : BagModel.
@@ -70,23 +70,23 @@ class BagClassifier(ClassifierMixin, BaseEstimator):
         """Refuse every parameter that breaks a rule."""
 
     def fit(self, bags: Any, y: Any = None, *, bag_ids: Any = None) -> Self:
-        """Learn from bags and one 0/1 label each.
+        """Learn from bags and one label each, of two classes.
 
         Parameters
         ----------
         bags : sequence of (n_i, D) arrays, Bags, or (N, D) rows together with ``bag_ids``.
-        y : (B,) labels in the order of the bags (sorted ids with ``bag_ids``), or (N,) per row, constant in a bag.
+        y : labels of two classes, as for :meth:`psimil.PsiVGPMIL.fit`.
         """
         if y is None:
             raise InputError("fit needs bag labels: fit(bags, y). requires y to be passed, but the target y is None")
         self._check_parameters()
         found = read_bags(bags, bag_ids)
-        T = read_bag_labels(y, found)
+        classes, T = read_labels(y, found, from_rows=bag_ids is not None)
         rng = read_random_state(self.random_state)
         positive, negative = int(T.sum()), int((1 - T).sum())
         self.scaling_ = Scaling.fit(found.X)
-        self.classes_ = np.array([0, 1])
-        self.n_features_in_ = found.n_features
+        self.classes_ = np.array(classes)
+        self.n_features_in_, self._feature_names = found.n_features, found.feature_names
         one_label = not (positive and negative)
         self.model_ = (
             Prevalence(positive, negative) if one_label else self._train(_scaled(found, self.scaling_), T, rng)
@@ -99,13 +99,14 @@ class BagClassifier(ClassifierMixin, BaseEstimator):
         return self.model_.log_odds(found)
 
     def predict_proba(self, bags: Any, *, bag_ids: Any = None) -> Array:
-        """(B, 2) probabilities of the labels 0 and 1."""
+        """(B, 2) probabilities of the two labels of ``classes_``."""
         log_odds = self.decision_function(bags, bag_ids=bag_ids)
         return np.column_stack([expit(-log_odds), expit(log_odds)])
 
     def predict(self, bags: Any, *, bag_ids: Any = None) -> Array:
-        """(B,) labels: 1 where the probability is at least 1/2."""
-        return (self.decision_function(bags, bag_ids=bag_ids) >= 0).astype(np.int64)
+        """(B,) labels: the second class where its probability is at least 1/2."""
+        positive = self.decision_function(bags, bag_ids=bag_ids) >= 0
+        return np.asarray(self.classes_[positive.astype(np.int64)])
 
     def __sklearn_tags__(self) -> Tags:
         """One sample is a bag, not a row; labels are binary."""
@@ -125,9 +126,7 @@ class BagClassifier(ClassifierMixin, BaseEstimator):
         if not hasattr(self, "model_"):
             raise NotFitted("this model is not fitted. Call fit() first.")
         found = read_bags(bags, bag_ids, what="prediction set")
-        if found.n_features != self.n_features_in_:
-            raise InputError(f"model expects {self.n_features_in_} features, got {found.n_features}.")
-        return _scaled(found, self.scaling_)
+        return _scaled(features_of(found, self.n_features_in_, self._feature_names), self.scaling_)
 
 
 def _scaled(bags: Bags, scaling: Scaling) -> Bags:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from psimil.cli.exits import NOTE
-from psimil.cli.options import BagColumn, Debug, InstanceColumn, Json, LabelColumn, Quiet, choice
+from psimil.cli.options import BagColumn, Debug, InstanceColumn, Json, LabelColumn, Positive, Quiet, choice
 from psimil.cli.shell import Shell
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ def import_(
     store: StoreFolder,
     bag: BagColumn = "bag",
     label: LabelColumn = None,
+    positive: Positive = None,
     instance_label: InstanceColumn = None,
     labels: Annotated[
         Path | None, typer.Option("--labels", metavar="FILE", help="CSV with slide_id and label, for h5 files.")
@@ -62,6 +63,7 @@ def import_(
             store,
             bag=bag,
             label=label,
+            positive=positive,
             instance_label=instance_label,
             labels=labels,
             dtype=dtype,
@@ -102,7 +104,7 @@ def info(store: StoreFolder, as_json: Json = False, quiet: Quiet = False, debug:
             "store": str(store),
             **_counts(manifest),
             "instances_per_bag": [int(bags.sizes.min()), int(bags.sizes.max())],
-            "feature_names": list(bags.feature_names),
+            "feature_names": list(bags.table().feature_names),
             "positive": 0 if bags.y is None else int((bags.y == 1).sum()),
             "negative": 0 if bags.y is None else int((bags.y == 0).sum()),
             "instances_labelled": 0 if bags.y_instances is None else int((bags.y_instances >= 0).sum()),

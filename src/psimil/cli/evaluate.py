@@ -20,12 +20,18 @@ def evaluate(
     """Print bag scores, and instance scores when the file has instance labels."""
     shell = Shell(as_json, quiet)
     with shell.listening():
-        from psimil.cli.results import check_columns, labelled, load, score_columns, score_rows, scores
+        from psimil.cli.results import check_columns, labelled, load, named_features, score_columns, score_rows, scores
         from psimil.tables import read_bags
 
         estimator = load(model)
-        table = labelled(read_bags(bags, bag=bag, label=label, instance_label=instance_label), bags)
-        check_columns(estimator.feature_fingerprint, estimator.n_features_in_, table, bags)
+        names = named_features(getattr(estimator, "feature_names_in_", None), bags)
+        table = labelled(
+            read_bags(
+                bags, bag=bag, label=label, instance_label=instance_label, features=names, classes=estimator.classes
+            ),
+            bags,
+        )
+        check_columns(estimator, table, bags)
         found = scores(estimator.predict_dist(table.bags), table)
         name = printable(bags.name)
         shell.table(f"Measured on {name}", score_columns(found), score_rows(found))

@@ -19,6 +19,7 @@ from psimil.cli.options import (
     LabelColumn,
     Out,
     Overwrite,
+    Positive,
     Quiet,
     choice,
     number,
@@ -35,6 +36,7 @@ def fit(
     out: Out,
     bag: BagColumn = "bag",
     label: LabelColumn = None,
+    positive: Positive = None,
     instance_label: Annotated[
         str | None,
         typer.Option(
@@ -110,12 +112,12 @@ def fit(
         "model": model, "alpha": alpha, "beta": beta, "n_inducing": n_inducing, "H": H,
         "label_posterior": label_posterior, "mean": mean, "residual": residual, "hyperparameters": hyperparameters,
         "aggregate": aggregate, "max_iter": max_iter, "preset": preset, "early_stopping": early_stopping,
-        "random_state": seed, "dtype": dtype, "chunk_size": chunk_size,
+        "random_state": seed, "dtype": dtype, "chunk_size": chunk_size, "positive": positive,
     }  # fmt: skip
     shell = Shell(as_json, quiet)
     with shell.listening():
         from psimil.cli.config import build, read_config
-        from psimil.cli.results import check_columns, fingerprint, labelled
+        from psimil.cli.results import labelled, named_features
         from psimil.rundir import opened
         from psimil.tables import read_bags
 
@@ -125,12 +127,11 @@ def fit(
             raise UsageProblem("early stopping on auc or log-loss needs --validation FILE; loo needs none.")
         with opened(out, overwrite=overwrite) as run:
             read = partial(read_bags, bag=bag, label=label, instance_label=instance_label)
-            table = labelled(read(bags), bags)
-            estimator.feature_fingerprint = estimator.feature_fingerprint or fingerprint(table)
+            table = labelled(read(bags, positive=estimator.positive), bags)
             held_out = None
             if validation is not None:
-                held_out = labelled(read(validation), validation)
-                check_columns(fingerprint(table), len(table.feature_names), held_out, validation)
+                same = named_features(table.bags.feature_names, validation)
+                held_out = labelled(read(validation, classes=table.classes, features=same), validation)
             known = None if instance_label is None else table.y_instances
             if feedback is not None:
                 table, known = _with_feedback(table, known, feedback)
@@ -167,13 +168,13 @@ def _train(
 
     started = time.perf_counter()
     split = None if known is None else table.bags.split(known)
-    evaluation = None if held_out is None else (held_out.bags, held_out.y)
+    evaluation = None if held_out is None else (held_out.bags, held_out.labels)
     with shell.progress(estimator.max_iter, "fit") as step:
 
         def follow(row: dict[str, Any]) -> None:
             step(f"{row['stage']} pass {row['iteration']}, bound {row['elbo']:.5g}")
 
-        estimator.fit(table.bags, table.y, y_instances=split, eval_set=evaluation, callbacks=[follow], **elsewhere)
+        estimator.fit(table.bags, table.labels, y_instances=split, eval_set=evaluation, callbacks=[follow], **elsewhere)
     return time.perf_counter() - started
 
 

@@ -26,6 +26,9 @@ def info(model: ModelFile, as_json: Json = False, quiet: Quiet = False, debug: D
             "bytes": path.stat().st_size,
             "psimil": file.library_version,
             "features": len(trained.scaling.location),
+            "feature_names": None if file.feature_names is None else list(file.feature_names),
+            "negative": file.classes.negative,
+            "positive": file.classes.positive,
             "feature_fingerprint": file.feature_fingerprint,
             "training": file.training_counts,
             "inducing_points": len(trained.gp.Z),
@@ -47,7 +50,8 @@ def _rows(facts: dict[str, Any], prefix: str = "") -> list[tuple[str, str]]:
         if isinstance(value, dict):
             rows += _rows(value, f"{prefix}{name}.")
         elif isinstance(value, list) and len(value) > 4:
-            rows.append((prefix + name, f"{', '.join(f'{v:.4g}' for v in value[:3])}, ... ({len(value)} values)"))
+            first = ", ".join(v if isinstance(v, str) else f"{v:.4g}" for v in value[:3])
+            rows.append((prefix + name, f"{first}, ... ({len(value)} values)"))
         else:
             shown = f"{value:.6g}" if isinstance(value, float) else "-" if value is None else str(value)
             rows.append((prefix + name, shown))

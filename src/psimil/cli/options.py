@@ -68,6 +68,10 @@ BagColumn = Annotated[str, typer.Option("--bag", metavar="COLUMN", help="Column 
 LabelColumn = Annotated[
     str | None, typer.Option("--label", metavar="COLUMN", help='Column of the bag labels; "label" if there is one.')
 ]
+Positive = Annotated[
+    str | None,
+    typer.Option("--positive", metavar="LABEL", help="The label of positive bags; needed unless it is 1 or True."),
+]
 InstanceColumn = Annotated[
     str | None,
     typer.Option(

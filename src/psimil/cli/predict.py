@@ -68,7 +68,7 @@ def predict(
     """
     shell = Shell(as_json, quiet)
     with shell.listening():
-        from psimil.cli.results import bag_frame, check_columns, load, model_path
+        from psimil.cli.results import bag_frame, check_columns, load, model_path, named_features
         from psimil.environment import environment
         from psimil.rundir import opened
         from psimil.tables import read_bags
@@ -76,8 +76,11 @@ def predict(
 
         estimator = load(model)
         with opened(out, overwrite=overwrite) as run:
-            table = read_bags(bags, bag=bag, label=label, instance_label=instance_label)
-            check_columns(estimator.feature_fingerprint, estimator.n_features_in_, table, bags)
+            names = named_features(getattr(estimator, "feature_names_in_", None), bags)
+            table = read_bags(
+                bags, bag=bag, label=label, instance_label=instance_label, features=names, classes=estimator.classes
+            )
+            check_columns(estimator, table, bags)
             with connected(cluster) as client:
                 if client is None:
                     prediction = estimator.predict_dist(table.bags)

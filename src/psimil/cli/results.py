@@ -11,6 +11,8 @@ from psimil.foundations.errors import InputError
 from psimil.metrics import bag_metrics, instance_metrics
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pandas as pd
 
     from psimil.estimator import PsiVGPMIL
@@ -85,16 +87,18 @@ def fingerprint(table: BagTable) -> str | None:
     return COLUMNS + hashlib.sha256("\0".join(table.feature_names).encode()).hexdigest()[:16]
 
 
-def check_columns(expected: str | None, n_features: int, table: BagTable, path: Path) -> None:
-    """Refuse a file whose feature columns are not those of the training file, in the same order.
+def named_features(names: Sequence[str] | None, path: Path) -> Sequence[str] | None:
+    """The features to read from a file; None where the model finds them itself: in archives and stores."""
+    return None if path.is_dir() or path.name.endswith(".npz") else names
 
-    Parameters
-    ----------
-    expected : fingerprint of the training features, or None.
-    """
-    if len(table.feature_names) != n_features:
-        raise InputError(f"model expects {n_features} features, got {len(table.feature_names)} ({path.name}).")
-    found = fingerprint(table)
+
+def check_columns(estimator: PsiVGPMIL, table: BagTable, path: Path) -> None:
+    """Refuse a file that lacks features of the model, or, for a model of 1.0.0, has others or another order."""
+    if estimator.n_features_in_ != len(table.feature_names) and table.bags.feature_names is None:
+        raise InputError(
+            f"model expects {estimator.n_features_in_} features, got {len(table.feature_names)} ({path.name})."
+        )
+    expected, found = estimator.feature_fingerprint, fingerprint(table)
     if expected is not None and expected.startswith(COLUMNS) and found is not None and found != expected:
         raise InputError(
             f"the feature columns of {path.name} are not those of training, or in another order. "

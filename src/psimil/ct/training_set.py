@@ -45,7 +45,7 @@ class TrainingSet:
 
         offsets = np.concatenate([[0], np.cumsum([len(part) for part in self.slices])])
         bags = Bags(np.zeros((offsets[-1], 1)), offsets, np.array([str(part.id) for part in self.slices]))
-        told = with_feedback(BagTable(bags, self.y, None, ("slice",)), read_feedback(feedback), Path(feedback).name)
+        told = with_feedback(BagTable(bags, self.y, None), read_feedback(feedback), Path(feedback).name)
         assert told.y is not None  # with_feedback keeps it
         return replace(self, y=told.y, known=told.y_instances)
 

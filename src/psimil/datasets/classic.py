@@ -66,4 +66,4 @@ def read_classic(path: str | Path) -> tuple[Bags, NDArray[np.int64]]:
             f"{path.name}: row {broken[0] + 1} has the bag id {ids[broken[0]]:g}, expected a whole number."
         )
     bags = Bags.from_arrays(table[:, 2:], ids.astype(np.int64))
-    return bags, bag_labels(bags, table[:, 0])
+    return bags, bag_labels(bags, table[:, 0])[1]

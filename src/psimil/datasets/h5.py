@@ -16,7 +16,8 @@ from psimil.datasets.filenames import checked_names
 from psimil.datasets.labelled import LabelledBags, check_bags, labelled
 from psimil.foundations.errors import InputError, MissingFile
 from psimil.frames import read_csv
-from psimil.model.bags import Bags, as_real
+from psimil.model.bags import Bags
+from psimil.model.features import as_real
 from psimil.paths import as_path
 
 FEATURES, COORDS = "features", "coords"

@@ -50,4 +50,4 @@ def _load(name: str) -> tuple[Bags, NDArray[Any]]:
             X, offsets, y = archive["X"].astype(np.float64), archive["offsets"], archive["y"].astype(np.int64)
     width = len(str(len(y)))
     ids = np.array([f"{name}-{number:0{width}d}" for number in range(1, len(y) + 1)])
-    return Bags(X, offsets, ids), y
+    return Bags(X, offsets, ids, feature_names=[f"f{d}" for d in range(1, X.shape[1] + 1)]), y

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
+from scipy.special import logit, ndtri
 
 from psimil.foundations.errors import InputError
 from psimil.inference.aggregates import AGGREGATES
@@ -19,6 +19,8 @@ from psimil.model.bag_checks import per_instance
 if TYPE_CHECKING:
     import pandas as pd
 
+    from psimil.inference.thresholds import InstanceRecalibration
+
 Array = NDArray[Any]
 
 
@@ -27,7 +29,8 @@ class Prediction:
     """Probabilities with uncertainty for B bags and their N instances.
 
     ``prob``, ``std``, ``lower``, ``upper`` and ``log_odds`` are per bag (B,); the same names with ``instance_`` are
-    per instance (N,), bag after bag. ``lower`` and ``upper`` bound a central credible interval of mass ``level``.
+    per instance (N,), bag after bag. ``lower`` and ``upper`` bound a central credible interval of mass ``level``,
+    widened to hold ``prob`` where the posterior is so skew that its mean lies outside.
     ``joint_std`` is the bag's standard deviation with the correlation between its instances kept, when asked for.
 
     Examples
@@ -85,13 +88,14 @@ class Prediction:
     @cached_property
     def instance_interval(self) -> tuple[Array, Array]:
         """(N,), (N,) ends of the instances' credible intervals."""
-        return instance_interval(self.latent_mean, self.latent_variance, float(ndtri(0.5 + 0.5 * self.level)))
+        z = float(ndtri(0.5 + 0.5 * self.level))
+        return _holding(self.instance_prob, *instance_interval(self.latent_mean, self.latent_variance, z))
 
     @cached_property
     def interval(self) -> tuple[Array, Array]:
         """(B,), (B,) ends of the bags' credible intervals."""
         z, latent = float(ndtri(0.5 + 0.5 * self.level)), (self.latent_mean, self.latent_variance)
-        return AGGREGATES[self.aggregate].interval(latent, self.instances, self.offsets, z)
+        return _holding(self.prob, *AGGREGATES[self.aggregate].interval(latent, self.instances, self.offsets, z))
 
     @property
     def lower(self) -> Array:
@@ -162,13 +166,16 @@ class Prediction:
         """
         return np.split(per_instance(values, int(self.offsets[-1])), self.offsets[1:-1])
 
-    def to_frame(self, of: Literal["bag", "instance"] = "bag") -> pd.DataFrame:
+    def to_frame(
+        self, of: Literal["bag", "instance"] = "bag", recalibration: InstanceRecalibration | None = None
+    ) -> pd.DataFrame:
         """A table with one row per bag, or per instance in the caller's row order.
 
         Parameters
         ----------
         of : "bag" for the columns bag, prob, std, lower, upper, log_odds, label, refer and, when asked for, joint_std;
             "instance" for bag, instance, prob, std, lower, upper, log_odds, label, latent_mean, latent_variance.
+        recalibration : map through which the instances' prob, lower and upper go.
 
         Examples
         --------
@@ -202,5 +209,13 @@ class Prediction:
             "latent_mean": self.latent_mean,
             "latent_variance": self.latent_variance,
         }
+        if recalibration is not None:
+            ends = {name: recalibration.apply(logit(columns[name])) for name in ("lower", "upper")}
+            columns |= {"prob": recalibration.apply(self.instance_log_odds), **ends}
         frame = pd.DataFrame(columns)
         return frame if self.rows is None else frame.iloc[np.argsort(self.rows)].reset_index(drop=True)
+
+
+def _holding(prob: Array, lower: Array, upper: Array) -> tuple[Array, Array]:
+    """The interval, widened where it does not hold the probability: its mass only grows."""
+    return np.minimum(lower, prob), np.maximum(upper, prob)

@@ -61,6 +61,46 @@ def as_ids(ids: Any, count: int) -> Array:
     return found
 
 
+def row_ids(bag_ids: Any, rows: int) -> Array:
+    """(N,) the id of each row's bag; none may be missing.
+
+    Examples
+    --------
+    >>> row_ids(["a", None], 2)
+    Traceback (most recent call last):
+    psimil.foundations.errors.InputError: the bag id of row 1 is missing. Give every row a bag.
+    """
+    try:
+        found = np.asarray(bag_ids)
+    except ValueError as error:
+        raise InputError("bag_ids are ragged, expected one id per row.") from error
+    if found.ndim != 1 or len(found) != rows:
+        raise InputError(f"{rows} instances but bag_ids has shape {found.shape}.")
+    if found.dtype.kind in "fO":
+        missing = [n for n, value in enumerate(found.tolist()) if value is None or (value != value) is True]  # noqa: PLR0124
+        if missing:
+            raise InputError(f"the bag id of row {missing[0]} is missing. Give every row a bag.")
+    return found
+
+
+def in_order_of_appearance(values: Array) -> tuple[Array, NDArray[np.int64]]:
+    """The distinct values (B,) as they first appear, and which of them each of the N values is.
+
+    Examples
+    --------
+    >>> in_order_of_appearance(np.array(["b", "a", "b"]))
+    (array(['b', 'a'], dtype='<U1'), array([0, 1, 0]))
+    """
+    try:
+        distinct, first, which = np.unique(values, return_index=True, return_inverse=True)
+    except TypeError as error:
+        raise InputError("bag_ids cannot be compared: they mix kinds. Give text or whole numbers.") from error
+    order = np.argsort(first)
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.arange(len(order))
+    return distinct[order], place[which]
+
+
 def different_ids(ids: Any, count: int) -> Array:
     """(B,) names of the bags, no two of them equal.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
@@ -14,11 +14,14 @@ from psimil.model.bag_checks import (
     as_ids,
     different_ids,
     feature_columns,
+    in_order_of_appearance,
     per_instance,
     permutation,
     place_of,
+    row_ids,
     whole_offsets,
 )
+from psimil.model.features import as_real, checked_names, column_names, column_order
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,6 +39,11 @@ class Bags:
     offsets : (B + 1,) where each bag starts; bag b is ``X[offsets[b]:offsets[b + 1]]``.
     ids : (B,) names of the bags; 0, 1, ... when None. A bag that is drawn twice (``bags[[0, 0]]``) has its id twice.
     rows : (N,) position that each stored row had in the caller's table; identity when None.
+    feature_names : D names, all different; None when the features have none.
+
+    Attributes
+    ----------
+    numbered : whether ids are mere positions that nobody gave.
 
     Examples
     --------
@@ -48,10 +56,14 @@ class Bags:
     offsets: Array
     ids: Array = None  # type: ignore[assignment]  # may be left out, and is an array ever after
     rows: Array | None = None
+    feature_names: tuple[str, ...] | None = None
+    numbered: bool = field(default=False, init=False, repr=False)
 
     if TYPE_CHECKING:
 
-        def __init__(self, X: Any, offsets: Any, ids: Any = None, rows: Any = None) -> None: ...
+        def __init__(
+            self, X: Any, offsets: Any, ids: Any = None, rows: Any = None, feature_names: Any = None
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         """Check everything once; nobody downstream checks again."""
@@ -65,9 +77,14 @@ class Bags:
         sizes = np.diff(offsets)
         if (sizes == 0).any():
             raise InputError(f"bag {ids[np.argmin(sizes)]} has 0 instances. Remove it or add instances.")
-        for name, value in (("X", X), ("offsets", offsets), ("ids", ids), ("rows", permutation(self.rows, len(X)))):
-            object.__setattr__(self, name, value)
+        names = checked_names(self.feature_names, X.shape[1])
+        self._set(numbered=self.ids is None, feature_names=names, rows=permutation(self.rows, len(X)))
+        self._set(X=X, offsets=offsets, ids=ids)
         self._check_finite()
+
+    def _set(self, **values: Any) -> None:
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
 
     def _check_finite(self) -> None:
         step = max(1, (16 << 20) // max(1, self.X[:1].nbytes))  # rows in 16 MB: what the check needs stays small
@@ -106,7 +123,8 @@ class Bags:
         if np.ndim(ids) == 0 and ids is not None:
             raise InputError(f"ids must be a sequence, one per bag, got {ids!r}.")
         names = different_ids(ids, len(bags))
-        arrays = [as_real(bag, f"bag {name}") for bag, name in zip(bags, names, strict=True)]
+        columns = column_names(bags[0]) if len(bags) else None
+        arrays = [as_real(_ordered(bag, columns, name), f"bag {name}") for bag, name in zip(bags, names, strict=True)]
         for array, name in zip(arrays, names, strict=True):
             if array.ndim != 2:
                 raise InputError(f"bag {name} has shape {array.shape}, expected (instances, features).")
@@ -115,37 +133,31 @@ class Bags:
                     f"bag {name} has {array.shape[1]} features, expected {arrays[0].shape[1]} (from bag {names[0]})."
                 )
         offsets = np.cumsum([0] + [len(array) for array in arrays])
-        return cls(np.concatenate(arrays) if arrays else np.empty((0, 0)), offsets, names)
+        X = np.concatenate(arrays) if arrays else np.empty((0, 0))
+        return cls(X, offsets, None if ids is None else names, feature_names=columns)
 
     @classmethod
     def from_arrays(cls, X: Any, bag_ids: Any) -> Bags:
-        """Bags from (N, D) rows and the id of each row's bag, in any order; bags are sorted by id.
+        """Bags from (N, D) rows and the id of each row's bag, in any order; bags come as their ids first appear.
+
+        Parameters
+        ----------
+        X : (N, D) rows; a table with columns gives its features their names.
+        bag_ids : (N,) the id of each row's bag.
 
         Examples
         --------
-        >>> Bags.from_arrays([[1.0], [2.0], [3.0]], ["b", "a", "b"])["b"].tolist()
-        [[1.0], [3.0]]
+        >>> bags = Bags.from_arrays([[1.0], [2.0], [3.0]], ["b", "a", "b"])
+        >>> bags.ids.tolist(), bags["b"].tolist()
+        (['b', 'a'], [[1.0], [3.0]])
         """
-        X = as_real(X, "features")
+        names, X = column_names(X), as_real(X, "features")
         if X.ndim != 2:
             raise InputError(f"features have shape {X.shape}, expected (instances, features).")
-        try:
-            bag_ids = np.asarray(bag_ids)
-        except ValueError as error:
-            raise InputError("bag_ids are ragged, expected one id per row.") from error
-        if bag_ids.ndim != 1 or len(bag_ids) != len(X):
-            raise InputError(f"{len(X)} instances but bag_ids has shape {bag_ids.shape}.")
-        if bag_ids.dtype.kind in "fO":
-            missing = [n for n, value in enumerate(bag_ids.tolist()) if value is None or (value != value) is True]  # noqa: PLR0124
-            if missing:
-                raise InputError(f"the bag id of row {missing[0]} is missing. Give every row a bag.")
-        try:
-            ids, bag = np.unique(bag_ids, return_inverse=True)
-        except TypeError as error:
-            raise InputError("bag_ids cannot be sorted: they mix kinds or miss values.") from error
+        ids, bag = in_order_of_appearance(row_ids(bag_ids, len(X)))
         order = np.argsort(bag, kind="stable")
         offsets = np.concatenate([[0], np.cumsum(np.bincount(bag, minlength=len(ids)))])
-        return cls(X[order], offsets, ids, rows=order)
+        return cls(X[order], offsets, ids, order, names)
 
     @classmethod
     def from_frame(cls, frame: pd.DataFrame, bag: str = "bag", features: Sequence[str] | None = None) -> Bags:
@@ -153,7 +165,7 @@ class Bags:
 
         Parameters
         ----------
-        frame : table with a column of bag ids.
+        frame : table with a column of bag ids; a lazy one is collected.
         bag : that column.
         features : names of the feature columns; None takes all but ``bag``, "label" and "instance_label".
 
@@ -162,13 +174,13 @@ class Bags:
         >>> import pandas as pd
         >>> frame = pd.DataFrame({"bag": ["b", "a", "b"], "label": [1, 0, 1], "size": [0.5, 0.1, 0.7]})
         >>> bags = Bags.from_frame(frame)
-        >>> bags.ids.tolist(), bags["b"].tolist()
-        (['a', 'b'], [[0.5], [0.7]])
+        >>> bags.ids.tolist(), bags["b"].tolist(), bags.feature_names
+        (['b', 'a'], [[0.5], [0.7]], ('size',))
         """
+        frame = frame.collect() if hasattr(frame, "collect") else frame
         if not hasattr(frame, "columns"):
             raise InputError(f"from_frame needs a table with columns, got {type(frame).__name__}.")
-        columns = feature_columns(list(frame.columns), bag, features)
-        return cls.from_arrays(frame[columns].to_numpy(), frame[bag].to_numpy())
+        return cls.from_arrays(frame[feature_columns(list(frame.columns), bag, features)], frame[bag].to_numpy())
 
     def __len__(self) -> int:
         """Number of bags."""
@@ -221,7 +233,23 @@ class Bags:
         sizes = self.sizes[chosen]
         offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         take = np.repeat(self.offsets[chosen] - offsets[:-1], sizes) + np.arange(offsets[-1])
-        return Bags(self.X[take], offsets, self.names[chosen])
+        found = Bags(self.X[take], offsets, self.names[chosen], feature_names=self.feature_names)
+        found._set(numbered=self.numbered)
+        return found
+
+    def with_features(self, names: Sequence[str]) -> Bags:
+        """The same bags with these of their named features, in this order.
+
+        Examples
+        --------
+        >>> bags = Bags([[1.0, 2.0]], [0, 1], feature_names=["size", "mass"])
+        >>> bags.with_features(["mass"]).X.tolist()
+        [[2.0]]
+        """
+        order = column_order(names, self.feature_names or (), "the bags")
+        found = Bags(self.X[:, order], self.offsets, self.ids, self.rows, names)
+        found._set(numbered=self.numbered)
+        return found
 
     def split(self, values: Any) -> list[Array]:
         """(N, ...) values per instance as one array per bag.
@@ -243,27 +271,12 @@ class Bags:
         return restored
 
 
-def as_real(values: Any, what: str) -> Array:
-    """The values as a float32 or float64 array; anything that is not a real number is refused.
-
-    Examples
-    --------
-    >>> as_real([[1, 2]], "features")
-    array([[1., 2.]])
-    """
-    device = getattr(values, "device", None)
-    if device is not None and getattr(device, "type", "cpu") != "cpu":
-        raise InputError(f"{what} is on {device} but the model is on cpu.")
-    if hasattr(values, "detach"):
-        values = values.detach()
-    if hasattr(values, "toarray") and hasattr(values, "nnz"):
-        raise InputError(f"{what} is a sparse matrix; give a dense array (for instance .toarray()).")
-    try:
-        array = np.asarray(values)
-    except ValueError as error:
-        raise InputError(f"{what} is ragged: every instance needs the same number of features.") from error
-    if array.dtype.kind not in "fiub":
-        kind = "text" if array.dtype.kind in "US" else str(array.dtype)
-        raise InputError(f"{what} must be real numbers, got {kind}.")
-    native = array.dtype.newbyteorder("=") if array.dtype.kind == "f" else array.dtype
-    return np.asarray(array, dtype=native if native in (np.float32, np.float64) else np.float64)
+def _ordered(bag: Any, names: tuple[str, ...] | None, name: Any) -> Any:
+    """One bag with its columns in the order of the first bag's, where both are tables."""
+    columns = column_names(bag)
+    if names is None or columns is None or columns == names:
+        return bag
+    if set(columns) != set(names):
+        odd = sorted(set(columns) ^ set(names))[0]
+        raise InputError(f'bag {name} does not have the columns of the first bag: "{odd}" is in only one of them.')
+    return as_real(bag, f"bag {name}")[:, column_order(names, columns, f"bag {name}")]

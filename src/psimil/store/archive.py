@@ -38,10 +38,10 @@ class Archive:
     ...     path = Path(directory) / "bags.npz"
     ...     np.savez(path, X=[[1.0], [2.0]], bag_ids=["b", "a"])
     ...     [(rows.places.tolist(), rows.X.tolist()) for rows in Archive(path).rows()]
-    [([1, 0], [[1.0], [2.0]])]
+    [([0, 1], [[1.0], [2.0]])]
     """
 
-    def __init__(self, path: Path, features: Sequence[str] | None = None) -> None:
+    def __init__(self, path: Path, features: Sequence[str] | None = None, positive: str | None = None) -> None:
         arrays = _without_matrix(path)
         self._matrix = ArchivedRows(path)
         shape, dtype = self._matrix.shape, self._matrix.dtype
@@ -58,7 +58,7 @@ class Archive:
         self.feature_names = None if names is None and features is None else tuple(columns)
         self._numbers, self.n_features = list(columns.values()), len(columns)
         bones = np.zeros((shape[0], 1), np.float32)  # bags and labels are found without the features
-        table = table_from_archive({"X": bones, **arrays}, path.name)
+        table = table_from_archive({"X": bones, **arrays}, path.name, positive=positive)
         self.ids, self.sizes, self.y, self._known = table.bags.names, table.bags.sizes, table.y, table.y_instances
         self._places = table.bags.in_input_order(np.arange(shape[0]))
         self.n_chunks = -(-shape[0] // chunk_rows(shape[1]))

@@ -29,6 +29,7 @@ def import_bags(
     label: str | None = None,
     instance_label: str | None = None,
     features: Sequence[str] | None = None,
+    positive: str | None = None,
     labels: Mapping[str, int] | str | Path | None = None,
     dtype: str | None = None,
     append: bool = False,
@@ -42,7 +43,7 @@ def import_bags(
     source : ``.csv``, ``.csv.gz``, ``.parquet`` or ``.npz`` as for :func:`psimil.tables.read_bags`, rows in any order;
         a torchmil folder; or a folder of ``.h5`` files as CLAM and TRIDENT write them.
     store : folder to write.
-    bag, label, instance_label, features : columns of a table, as for :func:`psimil.tables.read_bags`.
+    bag, label, instance_label, features, positive : of a table, as for :func:`psimil.tables.read_bags`.
     labels : labels of ``.h5`` files, as for :func:`psimil.datasets.read_h5`; None leaves them unknown.
     dtype : "float32" or "float64" on disk; None takes float32, or what the store has.
     append : add to the store that is there; its features are looked for by name.
@@ -84,7 +85,7 @@ def import_bags(
         return _import_folder(_folder(source, labels), store, options, steps)
     if not source.is_file():
         raise InputError(f"{source.name} is not a regular file, which can be read twice. Copy it to one.")
-    return _import_table(_table(source, bag, label, instance_label, features), store, options, steps)
+    return _import_table(_table(source, bag, label, instance_label, features, positive), store, options, steps)
 
 
 def _folder(source: Path, labels: Mapping[str, int] | str | Path | None) -> TorchmilFolder | H5Folder:
@@ -96,14 +97,19 @@ def _folder(source: Path, labels: Mapping[str, int] | str | Path | None) -> Torc
 
 
 def _table(
-    source: Path, bag: str, label: str | None, instance_label: str | None, features: Sequence[str] | None
+    source: Path,
+    bag: str,
+    label: str | None,
+    instance_label: str | None,
+    features: Sequence[str] | None,
+    positive: str | None,
 ) -> Table | Archive:
     if source.name.endswith(".npz"):
-        return Archive(source, features)
+        return Archive(source, features, positive)
     if source.name.endswith((".csv", ".csv.gz")):
-        return Table(lambda: csv_chunks(source, bag), source.name, bag, label, instance_label, features)
+        return Table(lambda: csv_chunks(source, bag), source.name, bag, label, instance_label, features, positive)
     if source.name.endswith((".parquet", ".pq")):
-        return Table(lambda: parquet_chunks(source), source.name, bag, label, instance_label, features)
+        return Table(lambda: parquet_chunks(source), source.name, bag, label, instance_label, features, positive)
     raise InputError(f"{source.name}: unknown kind of table. Give a .csv, .csv.gz, .parquet or .npz file.")
 
 

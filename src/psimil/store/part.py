@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psimil.foundations.errors import InputError
-from psimil.model.bags import as_real
+from psimil.model.features import as_real
 from psimil.store.digest import Digest, HashedFile
 from psimil.store.layout import (
     DTYPES,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from psimil.bagtable import BagTable
 from psimil.foundations.errors import InputError
 from psimil.model.bags import Bags
+from psimil.model.features import column_order, listed
 from psimil.paths import as_path
 from psimil.store.digest import BLOCK, digest_file
 from psimil.store.layout import (
@@ -44,7 +45,6 @@ class StoredBags(Bags):
     ----------
     y : (B,) bag labels, -1 for unknown, or None when none is known.
     y_instances : (N,) instance labels, -1 for unknown, or None when none is known.
-    feature_names : D names; "0", "1", ... when the source had none.
     path : folder of the store.
 
     Examples
@@ -62,7 +62,6 @@ class StoredBags(Bags):
 
     y: NDArray[np.int64] | None = None
     y_instances: NDArray[np.int8] | None = None
-    feature_names: tuple[str, ...] = ()
     path: Path = Path()
 
     def __post_init__(self) -> None:
@@ -78,7 +77,15 @@ class StoredBags(Bags):
     def table(self) -> BagTable:
         """Bags, labels and names of the features as the commands take them."""
         known = None if self.y_instances is None else self.y_instances.astype(np.int64)
-        return BagTable(self, self.y, known, self.feature_names)
+        return BagTable(self, self.y, known)
+
+    def with_features(self, names: Sequence[str]) -> Bags:
+        """Refused: the features of a store have one order."""
+        column_order(names, self.feature_names or (), "the bags")
+        raise InputError(
+            f"the features of {self.path.name} are not those of the model in the same order, {listed(names)}. "
+            f"Import the data again with --features in this order."
+        )
 
 
 class _Loaded(NamedTuple):
@@ -127,7 +134,7 @@ def open_store(path: str | Path, *, verify: bool = False) -> StoredBags:
         ids,
         y=labels.astype(np.int64) if (labels != UNKNOWN).any() else None,
         y_instances=known,
-        feature_names=manifest.feature_names or tuple(map(str, range(manifest.features))),
+        feature_names=manifest.feature_names,
         path=path,
     )
 

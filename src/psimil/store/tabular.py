@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.bagtable import bag_labels, instance_labels
-from psimil.columns import INSTANCE_LABEL, LABEL, NUMERIC, as_numbers, ids_as_text, whole_numbers
+from psimil.bagtable import bag_labels, instance_labels, known_classes
+from psimil.classes import Classes, first_of_each, is_label, text
+from psimil.columns import INSTANCE_LABEL, LABEL, NUMERIC, as_labels, as_numbers, ids_as_text, whole_numbers
 from psimil.foundations.errors import DataWarning, InputError
+from psimil.model.bag_checks import in_order_of_appearance
 from psimil.model.bags import Bags
 from psimil.store.layout import UNKNOWN
 
@@ -39,7 +41,7 @@ class Table:
 
     Attributes
     ----------
-    ids, sizes : (B,) of the bags, sorted by id.
+    ids, sizes : (B,) of the bags, as they first appear.
     y : (B,) labels, complete when :meth:`rows` has ended; None without a column of labels.
     feature_names : D columns.
     n_features, n_chunks : how many features and chunks there are.
@@ -50,7 +52,7 @@ class Table:
     >>> frame = pd.DataFrame({"bag": ["b", "a", "b"], "label": [1, 0, 1], "f": [1.0, 2.0, 3.0]})
     >>> table = Table(lambda: iter([frame[:2], frame[2:]]), "the table")
     >>> [(rows.places.tolist(), rows.X.tolist()) for rows in table.rows()], table.ids.tolist(), table.y.tolist()
-    ([([0, 1], [[2.0], [1.0]]), ([2], [[3.0]])], ['a', 'b'], [0, 1])
+    ([([0, 2], [[1.0], [2.0]]), ([1], [[3.0]])], ['b', 'a'], [1, 0])
     """
 
     def __init__(
@@ -61,9 +63,11 @@ class Table:
         label: str | None = None,
         instance_label: str | None = None,
         features: Sequence[str] | None = None,
+        positive: str | None = None,
     ) -> None:
         self._chunks, self._name, self._bag = chunks, name, bag
         counts: dict[str, int] = {}
+        labels: dict[str, Any] = {}
         kinds: dict[Any, set[str]] = {}
         n_rows = self.n_chunks = 0
         for chunk in chunks():
@@ -73,22 +77,26 @@ class Table:
             if len(chunk):
                 for column, dtype in zip(chunk.columns, chunk.dtypes, strict=True):
                     kinds[column].add(dtype.kind)
-                found = np.unique(ids_as_text(chunk[bag], bag, n_rows), return_counts=True)
-                for identifier, n in zip(*found, strict=True):
-                    counts[str(identifier)] = counts.get(str(identifier), 0) + int(n)
+                found, which = in_order_of_appearance(ids_as_text(chunk[bag], bag, n_rows))
+                for identifier, n in zip(found.tolist(), np.bincount(which).tolist(), strict=True):
+                    counts[identifier] = counts.get(identifier, 0) + n
+                if (label or LABEL) in kinds and len(labels) <= 2:
+                    values = as_labels(chunk[label or LABEL], label or LABEL)
+                    labels |= {text(value): value for value, _ in first_of_each(values)}
                 n_rows, self.n_chunks = n_rows + len(chunk), self.n_chunks + 1
         if not n_rows:
             raise InputError(f"{name} has no rows: 0 bags. Give at least 1 bag.")
         self._label = label or (LABEL if LABEL in kinds else None)
         self._instance_label = instance_label or (INSTANCE_LABEL if INSTANCE_LABEL in kinds else None)
+        seen = [value for value in labels.values() if is_label(value)]
+        self._classes = (
+            known_classes(np.array(seen), positive) if 0 < len(seen) <= 2 else Classes(*(seen or (0, 1))[:2])
+        )
         self._features = list(features) if features is not None else self._numeric(kinds)
         self.feature_names: tuple[str, ...] | None = tuple(map(str, self._features))
         self.n_features = len(self._features)
-        text = np.array(list(counts))
-        ids = whole_numbers(text)
-        order = np.argsort(ids)
-        self.ids, self.sizes = ids[order], np.array(list(counts.values()))[order]
-        self._position = {str(text[k]): b for b, k in enumerate(order)}
+        self.ids, self.sizes = whole_numbers(np.array(list(counts))), np.array(list(counts.values()))
+        self._position = {identifier: b for b, identifier in enumerate(counts)}
         self.y: NDArray[np.int64] | None = None
 
     def rows(self) -> Iterator[Rows]:
@@ -102,10 +110,9 @@ class Table:
                 continue
             ids = ids_as_text(chunk[self._bag], self._bag, n_rows)
             bag = np.array([self._position.get(identifier, -1) for identifier in ids.tolist()])
-            found, first = np.unique(bag, return_inverse=True)
-            skeleton = Bags.from_arrays(np.zeros((len(chunk), 1)), first)
-            skeleton = Bags(skeleton.X, skeleton.offsets, self.ids[found], skeleton.rows)
-            assert skeleton.rows is not None
+            found, sizes = np.unique(bag, return_counts=True)
+            order, offsets = np.argsort(bag, kind="stable"), np.concatenate([[0], np.cumsum(sizes)])
+            skeleton = Bags(np.zeros((len(chunk), 1)), offsets, self.ids[found], order)
             within = np.arange(len(chunk)) - np.repeat(skeleton.offsets[:-1], skeleton.sizes)
             places = np.repeat(next_place[found], skeleton.sizes) + within
             next_place[found] += skeleton.sizes
@@ -114,11 +121,12 @@ class Table:
             X = np.column_stack([as_numbers(chunk[column], column) for column in self._features])
             known = None
             if self._label is not None:
-                self._merge(y, found, bag_labels(skeleton, as_numbers(chunk[self._label], self._label)))
+                values = as_labels(chunk[self._label], self._label)
+                self._merge(y, found, bag_labels(skeleton, values, classes=self._classes)[1])
             if self._instance_label is not None:
                 known = instance_labels(skeleton, as_numbers(chunk[self._instance_label], self._instance_label))
             n_rows += len(chunk)
-            yield Rows(places, X[skeleton.rows], known)
+            yield Rows(places, X[order], known)
         self.y = None if self._label is None else y
 
     def _merge(self, y: Array, found: Array, labels: Array) -> None:
@@ -126,7 +134,10 @@ class Table:
         torn = found[(y[found] != UNKNOWN) & (y[found] != labels)]
         if len(torn):
             name = self.ids[torn[0]]
-            raise InputError(f"bag {name} has rows labelled 0 and rows labelled 1. Give all rows of a bag one label.")
+            one, other = sorted(map(text, self._classes))
+            raise InputError(
+                f"bag {name} has rows labelled {one} and rows labelled {other}. Give all rows of a bag one label."
+            )
         y[found] = labels
 
     def _check_columns(self, chunk: pd.DataFrame, wanted: Sequence[str | None]) -> None:
