@@ -50,8 +50,8 @@ def test_a_failed_fit_leaves_an_old_run_whole_and_no_new_one(files, tmp_path):
     out = tmp_path / "run"
     call("fit", files / "train.csv", "--out", out, *QUICK)
     before = {p: p.read_bytes() for p in out.rglob("*") if p.is_file()}
-    (tmp_path / "bad.csv").write_text("bag,label,f1\na,2,0.5\nb,0,0.1\n")
-    fails(call("fit", tmp_path / "bad.csv", "--out", out, "--overwrite"), 65, "labels must be 0 or 1")
+    (tmp_path / "bad.csv").write_text("bag,label,f1\na,2,0.5\nb,0,0.1\nc,1,0.1\n")
+    fails(call("fit", tmp_path / "bad.csv", "--out", out, "--overwrite"), 65, "label of bag c is 1")
     assert {p: p.read_bytes() for p in out.rglob("*") if p.is_file()} == before
     fails(call("fit", tmp_path / "bad.csv", "--out", tmp_path / "new" / "deep"), 65)
     assert not (tmp_path / "new").exists()
@@ -126,14 +126,19 @@ def test_missing_files(files, tmp_path):
 def test_data_errors(files, tmp_path):
     frame = pd.read_csv(files / "test.csv")
     cases = {
-        "other": (frame[["bag", "label", "f1", "f2"]], "model expects 3 features, got 2"),
-        "order": (frame[["bag", "label", "f2", "f1", "f3"]], "in another order"),
+        "other": (frame[["bag", "label", "f1", "f2"]], 'has no column "f3"'),
         "blind": (frame[["bag", "f1", "f2", "f3"]], "has no bag labels"),
         "bagless": (frame[["f1", "f2", "f3"]], 'has no column "bag"'),
     }
     for name, (table, expected) in cases.items():
         table.to_csv(tmp_path / f"{name}.csv", index=False)
         fails(call("evaluate", files / "run", tmp_path / f"{name}.csv"), 65, expected)
+    frame[["bag", "label", "f2", "f1", "f3", "instance_label"]].to_csv(tmp_path / "order.csv", index=False)
+    shuffled, straight = (
+        json.loads(call("evaluate", files / "run", path, "--json").stdout)
+        for path in (tmp_path / "order.csv", files / "test.csv")
+    )
+    assert shuffled["bags"] == straight["bags"]
     (tmp_path / "model.pkl").write_bytes(b"\x80\x04]q\x00.")
     fails(call("info", tmp_path / "model.pkl"), 65, "Python pickle")
     whole = (files / "run" / "model.safetensors").read_bytes()

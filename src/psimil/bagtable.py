@@ -113,7 +113,7 @@ def instance_labels(bags: Bags, values: Array) -> NDArray[np.int64]:
     Examples
     --------
     >>> instance_labels(Bags.from_arrays([[1.0], [2.0], [3.0]], ["b", "a", "b"]), np.array([1, 0, np.nan]))
-    array([ 0,  1, -1])
+    array([ 1, -1,  0])
     """
     stored = _stored(bags, values, "instance labels")
     stored = np.where(np.isnan(stored), UNKNOWN, stored)

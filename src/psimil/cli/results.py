@@ -89,7 +89,7 @@ def fingerprint(table: BagTable) -> str | None:
 
 def named_features(names: Sequence[str] | None, path: Path) -> Sequence[str] | None:
     """The features to read from a file; None where the model finds them itself: in archives and stores."""
-    return None if path.is_dir() or path.name.endswith(".npz") else names
+    return None if names is None or path.is_dir() or path.name.endswith(".npz") else tuple(names)
 
 
 def check_columns(estimator: PsiVGPMIL, table: BagTable, path: Path) -> None:

@@ -95,7 +95,7 @@ def check_integer_input(subject: Subject) -> None:
 
 @needs(fit_argument="bag_ids")
 def check_rows_with_bag_ids(subject: Subject) -> None:
-    """Rows and the id of each row's bag, with bags in the order of their ids."""
+    """Rows and the id of each row's bag, with bags as their ids first appear."""
 
     def rows(bags: list[Array]) -> tuple[Array, Array]:
         return np.concatenate(bags), np.repeat(np.arange(len(bags)) * 3 - 5, [len(bag) for bag in bags])
