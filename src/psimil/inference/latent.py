@@ -23,7 +23,7 @@ def latent_moments(gp: SparseGP, posterior: Posterior, X: Array) -> tuple[Array,
     """
     dtype, rows = X.dtype, chunk_rows(gp.size, X.dtype)
     mu, s2, scratch = np.empty(len(X)), np.empty(len(X)), Scratch()
-    fused = gp.residual == "projected" and gp.well_conditioned
+    fused = gp.residual == "projected" and gp.well_conditioned(X.itemsize)
     M, Z, U, m = len(gp.Z), gp.Z.astype(dtype), posterior.U.astype(dtype), posterior.m.astype(dtype)
     # K_xz times these two columns gives the mean and, with a constant mean, the last column of W
     columns = gp.L_inverse_T @ np.column_stack([posterior.m[:M], posterior.U[:M, -1]])
