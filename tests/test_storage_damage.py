@@ -290,9 +290,9 @@ CRAFTED = {
 
 @pytest.mark.parametrize("case", CRAFTED)
 def test_b38_crafted_files(refused, case):
-    started = time.perf_counter()
+    started = time.process_time()
     refused(CRAFTED[case], "model file is not valid: ")
-    assert time.perf_counter() - started < 2.0
+    assert time.process_time() - started < 2.0
 
 
 def test_every_refusal_is_an_input_error():
