@@ -26,8 +26,9 @@ def test_every_numerical_test_exists():
     assert len(set(core_types.NUMERICAL)) == len(core_types.NUMERICAL)
     for name in core_types.NUMERICAL:
         assert (ROOT / "tests" / f"test_{name}.py").exists(), name
-    file, test = core_types.PICKLE.split("::")
-    assert f"def {test}(" in (ROOT / file).read_text()
+    for name in (*core_types.SINGLE, *core_types.LEFT_OUT):
+        file, test = name.split("::")
+        assert f"def {test}(" in (ROOT / file).read_text()
 
 
 @pytest.mark.parametrize(

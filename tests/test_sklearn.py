@@ -203,7 +203,9 @@ class BagwiseCentre(TransformerMixin, BaseEstimator):
         return [bag - self.centre_ for bag in bags]
 
 
-@pytest.mark.parametrize("form", [as_list, lambda bags: bags], ids=["list", "bags"])
+@pytest.mark.parametrize(
+    "form", [as_list, pytest.param(lambda bags: bags, marks=pytest.mark.slow)], ids=["list", "bags"]
+)
 def test_pipeline_with_a_bagwise_transformer(form):
     bags, y, _ = problem()
     pipeline = Pipeline([("centre", BagwiseCentre()), ("mil", brief(standardize=False))])
