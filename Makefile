@@ -44,11 +44,13 @@ format: $(DEV)  ## Rewrite files in the house format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-test: lint $(CHROMIUM)  ## Lint, then all tests but the slow ones
+test: lint $(CHROMIUM)  ## Lint, all tests but the slow ones, the numerical ones again as other processors
 	$(PYTEST) -m "not slow"
+	$(ONE_THREAD) $(BIN)/python scripts/core_types.py Haswell Nehalem Prescott -- -n 2 -m "not slow"
 
-test-full: lint $(CHROMIUM)  ## Lint, then every test, properties with more examples
+test-full: lint $(CHROMIUM)  ## Lint, every test with more examples, then every test as every other processor
 	PSIMIL_FAULTS=full PSIMIL_PROPERTIES=full $(PYTEST)
+	$(ONE_THREAD) $(BIN)/python scripts/core_types.py --every -- -n 2
 
 coverage: $(DEV)  ## All tests but the slow ones, with branch coverage
 	$(PYTEST) -m "not slow" --cov --cov-report=term

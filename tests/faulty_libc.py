@@ -17,7 +17,7 @@ def compiled(folder):
     if compiler is None:
         pytest.skip("needs a C compiler")
     library = Path(folder) / "faulty_libc.so"
-    subprocess.run([compiler, "-shared", "-fPIC", "-Wall", "-o", library, SOURCE, "-ldl"], check=True, timeout=60)
+    subprocess.run([compiler, "-shared", "-fPIC", "-Wall", "-o", library, SOURCE, "-ldl"], check=True, timeout=600)
     return library
 
 

@@ -51,7 +51,7 @@ def garbage(part, order, number, round, *, folder, kind, always=False):
     return answer
 
 
-def sleepy(part, order, number, round, *, folder, number_of_sleeper, usual, longest=60.0):
+def sleepy(part, order, number, round, *, folder, number_of_sleeper, usual, longest=600.0):
     """An answer that takes a while; to one part, the first time, of a worker that hangs until it is woken."""
     time.sleep(usual)
     if number == number_of_sleeper and first_time(folder, "slept"):

@@ -43,7 +43,7 @@ class Nursery:
         with self.process:
             self.process.stdin.close()
             try:
-                assert self.process.wait(60) == 0
+                assert self.process.wait(600) == 0
             finally:
                 self.process.kill()
 

@@ -142,7 +142,15 @@ def evidence(problem, gp):
 
 @pytest.mark.parametrize("density", DENSITIES, ids=name)
 @pytest.mark.parametrize("H", [100.0, np.inf])
-@pytest.mark.parametrize(("sizes", "T"), [((2,), [0]), ((2,), [1]), ((1, 1), [0, 1]), ((1, 1), [0, 0])])
+@pytest.mark.parametrize(
+    ("sizes", "T"),
+    [
+        ((2,), [1]),
+        ((1, 1), [0, 1]),
+        pytest.param((2,), [0], marks=pytest.mark.slow),
+        pytest.param((1, 1), [0, 0], marks=pytest.mark.slow),
+    ],
+)
 @pytest.mark.parametrize(
     ("residual", "bias", "variance"), [("full", 0.0, 0.5), ("full", 1.0, 3.0), ("projected", 1.0, 2.0)]
 )

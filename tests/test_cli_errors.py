@@ -202,7 +202,7 @@ def interrupted(folder, seconds):
         time.sleep(seconds)
         running.send_signal(signal.SIGINT)
         try:
-            _, errors = running.communicate(timeout=30)
+            _, errors = running.communicate(timeout=300)
         except subprocess.TimeoutExpired:
             running.kill()
             raise

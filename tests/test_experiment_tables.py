@@ -177,7 +177,7 @@ def test_values_the_paper_does_not_have(asked, message):
 
 def extract(tex):
     command = [sys.executable, str(ROOT / "scripts" / "extract_paper_tables.py"), str(tex)]
-    return subprocess.run(command, capture_output=True, timeout=60, check=False)
+    return subprocess.run(command, capture_output=True, timeout=600, check=False)
 
 
 @needs_paper

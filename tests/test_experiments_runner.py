@@ -123,14 +123,14 @@ def refused(address, tmp_path):
 
 def test_an_address_that_is_none(tmp_path):
     pytest.importorskip("distributed")
-    assert refused("nonsense", tmp_path) < 5
+    assert refused("nonsense", tmp_path) < 60
 
 
 def test_an_address_where_nobody_listens(tmp_path, monkeypatch):
     pytest.importorskip("distributed")
     assert runner.PATIENCE <= 15
     monkeypatch.setattr(runner, "PATIENCE", 1)
-    assert refused("tcp://127.0.0.1:9", tmp_path) < 5
+    assert refused("tcp://127.0.0.1:9", tmp_path) < 60
 
 
 def test_without_dask_the_message_says_how_to_get_it(tmp_path, monkeypatch):

@@ -163,7 +163,7 @@ def test_f3_bytes_then_name_then_folder_reach_the_disk(tmp_path, faults):
     trace = ["strace", "-f", "-y", "-e", "trace=fsync,rename", "-o", "trace", sys.executable, "-m", "psimil"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OPENBLAS_NUM_THREADS": "1"}
     subprocess.run(
-        [*trace, *FIT, "--out", "run", "--checkpoint", "c"], cwd=tmp_path, env=environment, check=True, timeout=120
+        [*trace, *FIT, "--out", "run", "--checkpoint", "c"], cwd=tmp_path, env=environment, check=True, timeout=600
     )
     text = (tmp_path / "trace").read_text()
     assert flushed(text, tmp_path / "c") == 8

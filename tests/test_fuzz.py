@@ -169,7 +169,7 @@ def test_the_last_input_outlives_a_process(tmp_path):
     code = "import os, sys; from pathlib import Path; from flight import Flight\n"
     code += "Flight(Path(sys.argv[1])).note(3, b'killer'); os.abort()"
     subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path / "flight")], cwd=FUZZ, check=False, capture_output=True, timeout=60
+        [sys.executable, "-c", code, str(tmp_path / "flight")], cwd=FUZZ, check=False, capture_output=True, timeout=600
     )
     with Flight(tmp_path / "flight") as flight:
         assert flight.last() == (3, b"killer")
@@ -178,7 +178,7 @@ def test_the_last_input_outlives_a_process(tmp_path):
 @pytest.mark.slow
 def test_the_command_ends_with_a_line_of_json():
     command = [sys.executable, str(FUZZ / "run.py"), "stores", "--executions", "200", "--engine", "plain"]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=600)
     found = json.loads(done.stdout.splitlines()[-1])
     assert done.returncode == 0 and found["failures"] == {} and found["executions"] == 200
     assert found["target"] == "stores" and found["unique_outcomes"] >= 5 and found["growth_mb"] < 256

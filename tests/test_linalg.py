@@ -5,9 +5,18 @@ from decimal import Decimal, getcontext
 import numpy as np
 import pytest
 
-from psimil.foundations.blas import add_gram, multiply_upper, solve_lower_right
+from psimil.foundations.blas import add_gram, add_product, multiply_upper, solve_lower_right
 from psimil.foundations.errors import NumericalFailure
-from psimil.foundations.linalg import cholesky, inverse_upper, nonnegative, solve_lower, solve_upper, symmetric
+from psimil.foundations.linalg import (
+    SMALLEST_EIGENVALUE,
+    cholesky,
+    inverse_upper,
+    nonnegative,
+    smallest_eigenvalue,
+    solve_lower,
+    solve_upper,
+    symmetric,
+)
 from psimil.foundations.logistic import log1mexp, sigmoid, softplus
 
 getcontext().prec = 400
@@ -55,11 +64,30 @@ def test_triangular_solves_and_inverse():
     np.testing.assert_array_equal(symmetric(upper), np.where(np.triu(np.ones((5, 5))), upper, upper.T))
 
 
-def test_variance_is_clipped_only_within_rounding():
-    np.testing.assert_array_equal(nonnegative(np.array([2.0, -1e-16, 0.0]), 1.0, "x"), [2.0, 0.0, 0.0])
-    for wrong in (-1e-6, np.nan, np.inf):
+def test_variance_is_cut_off_at_zero_and_finite():
+    np.testing.assert_array_equal(nonnegative(np.array([2.0, -1e-6, 0.0]), "x"), [2.0, 0.0, 0.0])
+    for wrong in (np.nan, np.inf):
         with pytest.raises(NumericalFailure, match="name of it"):
-            nonnegative(np.array([1.0, wrong]), 1.0, "name of it")
+            nonnegative(np.array([1.0, wrong]), "name of it")
+
+
+@pytest.mark.parametrize("size", [2, 15, 40])
+def test_the_smallest_eigenvalue_is_estimated_from_below(size):
+    K = spd(size, size)
+    exact = np.linalg.eigvalsh(K)[0]
+    assert exact / size < smallest_eigenvalue(np.linalg.cholesky(K)) <= exact * (1 + 1e-9)
+
+
+def test_a_small_eigenvalue_behind_large_pivots_is_found():
+    """The matrix of Kahan: no pivot of this factor is below 1e-6 of the first, its smallest eigenvalue is 1e-14."""
+    s, c = np.sin(1.0), np.cos(1.0)
+    L = (np.diag(s ** np.arange(40)) @ (np.eye(40) - c * np.triu(np.ones((40, 40)), 1))).T
+    K, pivots = L @ L.T, np.diag(L) ** 2
+    assert pivots.min() > 1e-6 * pivots.max()
+    assert np.linalg.eigvalsh(K)[0] < 1e-13
+    factor = cholesky(K)
+    assert factor.jitter > 0
+    assert smallest_eigenvalue(factor.L) > SMALLEST_EIGENVALUE * np.diag(K).mean()
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -79,6 +107,14 @@ def test_blas_on_row_major_chunks_and_on_slices_of_wider_arrays(dtype, n):
     expected = np.triu(1.0 + W.astype(float).T @ W.astype(float)) + np.tril(np.ones((M, M)), -1)
     np.testing.assert_allclose(add_gram(G, W), expected, rtol=tolerance, atol=tolerance)
     np.testing.assert_array_equal(wide[:, M:], untouched)
+
+
+def test_blas_takes_single_rows_and_columns_made_by_indexing():
+    """NumPy gives them a stride of zero."""
+    column, row = np.linspace(0.0, 1.0, 3)[:, None], np.arange(4.0)[None]
+    np.testing.assert_array_equal(add_product(np.zeros((3, 3)), column, column), column @ column.T)
+    np.testing.assert_array_equal(add_product(np.zeros((1, 1)), row, row), [[14.0]])
+    np.testing.assert_array_equal(multiply_upper(np.ones(2)[None], np.array([[1.0, 2.0], [0.0, 3.0]])), [[1.0, 5.0]])
 
 
 def test_blas_refuses_column_major():

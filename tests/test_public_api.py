@@ -40,7 +40,7 @@ HEAVY = ("numpy", "scipy", "sklearn", "pandas", "matplotlib", "rich.table", "psi
 
 def python(code):
     command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(ROOT / 'src')!r}); {code}"]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+    return subprocess.run(command, capture_output=True, text=True, timeout=600, check=True).stdout
 
 
 def test_all_is_exactly_this():

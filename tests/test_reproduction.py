@@ -24,8 +24,8 @@ def test_the_page_is_up_to_date(tmp_path, monkeypatch):
 
 
 def test_the_page_follows_the_rows(tmp_path, monkeypatch):
-    before = written(RESULTS, tmp_path / "before.md", monkeypatch)
-    for path in sorted(RESULTS.rglob("*")):
+    before = (ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8")
+    for path in (RESULTS / "datasets.csv", *sorted((RESULTS / "musk1").rglob("*"))):
         target = tmp_path / "results" / path.relative_to(RESULTS)
         if path.is_dir():
             target.mkdir(parents=True, exist_ok=True)

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from psimil.foundations.errors import NumericalFailure
 from psimil.inference.sparse_gp import SparseGP
 from psimil.model.kernels import RBF
 
@@ -25,29 +24,12 @@ def test_rounding_at_crowded_points_is_forgiven(gap, dtype):
 
 
 @pytest.mark.parametrize("seed", [21, 23])
-def test_the_worse_the_condition_of_the_points_the_more_rounding_is_forgiven(seed):
-    Z = np.random.default_rng(seed).normal(size=(15, 1))
-    gp = SparseGP.build(RBF(5.0, 1.0 if seed == 21 else 0.6), Z, residual="full")
-    assert gp.reciprocal_condition < 1e-7
-    X = np.concatenate([Z, np.linspace(-3.0, 3.0, 100)[:, None]])
-    V = gp.features(X)
-    assert (gp.explained_variance(V) > 5.0).any()
-    assert (gp.residual_variance(X, V) >= 0).all()
-
-
-@pytest.mark.parametrize("seed", [21, 23])
 def test_features_at_crowded_points_still_solve_their_equation(seed):
     """V L' = K_xz to rounding; a product with L^-1 would lose as many digits as the condition of L has."""
     Z = np.random.default_rng(seed).normal(size=(15, 1))
     gp = SparseGP.build(RBF(5.0, 1.0 if seed == 21 else 0.6), Z)
     X = np.linspace(-3.0, 3.0, 100)[:, None]
     np.testing.assert_allclose(gp.features(X) @ gp.L.T, gp.kernel.gram(X, gp.Z), atol=1e-12)
-
-
-def test_more_than_rounding_is_an_error():
-    gp = crowded(1.0)
-    with pytest.raises(NumericalFailure, match="conditional variance"):
-        gp.residual_variance(gp.Z, 1.01 * gp.features(gp.Z))
 
 
 @pytest.mark.parametrize("residual", ["projected", "full"])

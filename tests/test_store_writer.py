@@ -213,7 +213,7 @@ with StoreWriter(sys.argv[1], 2, append=sys.argv[2] == "append", overwrite=sys.a
 
 def kill(target, how, moment):
     command = [sys.executable, "-c", textwrap.dedent(KILLED), str(target), how, moment]
-    done = subprocess.run(command, env={**os.environ, "PYTHONPATH": str(SRC)}, timeout=60, check=False)
+    done = subprocess.run(command, env={**os.environ, "PYTHONPATH": str(SRC)}, timeout=600, check=False)
     assert done.returncode == -signal.SIGKILL
 
 

@@ -42,7 +42,7 @@ def viewing(*arguments, **more):
 def client_of(link):
     """A client with a session, after one question without."""
     address, token = link.split("/#")
-    with httpx.Client(base_url=address, headers={"Origin": address}, timeout=60) as client:
+    with httpx.Client(base_url=address, headers={"Origin": address}, timeout=300) as client:
         assert client.get("/api/set").status_code == 401
         assert client.post("/session", json={"token": token}).status_code == 204
         yield client
@@ -50,7 +50,7 @@ def client_of(link):
 
 def stopped(process, sent=signal.SIGINT):
     process.send_signal(sent)
-    return process.communicate(timeout=60)
+    return process.communicate(timeout=600)
 
 
 def test_it_serves_this_computer_alone_and_ends_quietly(results):

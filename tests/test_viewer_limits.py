@@ -39,7 +39,7 @@ def head(settings, request="GET /api/set HTTP/1.1", *more, host=True):
 
 
 def connected(settings):
-    return socket.create_connection(("127.0.0.1", settings.port), timeout=30)
+    return socket.create_connection(("127.0.0.1", settings.port), timeout=300)
 
 
 def everything(connection):
@@ -231,7 +231,7 @@ def resident(pid):
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def settled(condition, seconds=30.0):
+def settled(condition, seconds=300.0):
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "the server did not come to rest"

@@ -42,7 +42,7 @@ def raw(settings, target):
     """Status and body of a request whose target is sent as it is."""
     head = f"GET {target} HTTP/1.1\r\nHost: 127.0.0.1:{settings.port}\r\nConnection: close\r\n"
     head += f"Cookie: {settings.cookie}={settings.session}\r\n\r\n"
-    with socket.create_connection(("127.0.0.1", settings.port), timeout=20) as connection:
+    with socket.create_connection(("127.0.0.1", settings.port), timeout=300) as connection:
         connection.sendall(head.encode("latin-1"))
         answer = b"".join(iter(lambda: connection.recv(65536), b""))
     return int(answer.split(b" ", 2)[1]), answer

@@ -134,7 +134,7 @@ def serving(viewed, token=None, port=0, show_ids=False):
         yield settings
     finally:
         server.should_exit = True
-        thread.join(10)
+        thread.join(60)
         listener.close()
 
 

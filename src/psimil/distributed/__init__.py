@@ -1,4 +1,4 @@
-"""Fits and predictions on a Dask cluster, with the bits of one process.
+"""Fits and predictions on a Dask cluster of like machines, with the bits of one process with the same parts.
 
 The rows of a data set are divided into parts of whole bags (``chunk_size`` instances each, about). Workers hold the
 parts; in every pass they are told q(v) and answer with sums of size M x M, which are added up in the order of the

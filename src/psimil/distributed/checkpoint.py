@@ -1,4 +1,4 @@
-"""A checkpoint: the last complete pass of a fit in one file, from which the same fit goes on with the same bits."""
+"""A checkpoint: the last complete pass of a fit in a file, from which it goes on to the same bits."""
 
 from __future__ import annotations
 

@@ -29,10 +29,10 @@ RETRIES, TIMEOUT, PATIENCE = 3, 30.0, 60.0
 class DaskParts:
     """The parts of a data set, worked out by the workers of a Dask cluster.
 
-    Every part is a pure task, so its bits do not depend on who works it out, and sums are added here, in the order of
-    the parts: neither the number of workers nor what happens to them changes a result. An answer counts when it
-    belongs to the round and the part, has the right shapes, is finite and arrives as it was sent; otherwise the part
-    is asked for again, of another worker if there is one.
+    Every part is a pure task, so on like machines its bits do not depend on who works it out, and sums are added here,
+    in the order of the parts: neither the number of workers nor what happens to them changes a result. An answer
+    counts when it belongs to the round and the part, has the right shapes, is finite and arrives as it was sent;
+    otherwise the part is asked for again, of another worker if there is one.
 
     Parameters
     ----------

@@ -145,8 +145,13 @@ class Part:
 
     def problem(self, density: Density) -> Problem:
         """The part as a problem of its own."""
-        X = self.rows.read() if isinstance(self.rows, StoredRows) else self.rows
+        X = self.rows.read() if isinstance(self.rows, StoredRows) else _in_place(self.rows)
         return Problem(X, self.labels, self.weights, density, self.rule)
+
+
+def _in_place(A: Array) -> Array:
+    """The array at an address like those that NumPy gives: elsewhere some processors sum in another order."""
+    return A if A.ctypes.data % 16 == 0 else A.copy()
 
 
 @dataclass(frozen=True, eq=False)

@@ -38,9 +38,11 @@ def _int(value: int) -> Any:
 
 def _leading(A: Array) -> int:
     """Elements between consecutive rows, after checking that BLAS can address the matrix."""
-    if A.strides[1] != A.itemsize or A.strides[0] < A.itemsize * A.shape[1]:
+    (n, columns), (down, across) = A.shape, A.strides
+    down = down if n > 1 else A.itemsize * columns  # NumPy leaves the stride of a single row or column open
+    if (columns > 1 and across != A.itemsize) or down < A.itemsize * columns:
         raise ValueError("BLAS needs row-major chunks")
-    return A.strides[0] // A.itemsize
+    return down // A.itemsize
 
 
 def multiply_upper(W: Array, U: Array) -> Array:

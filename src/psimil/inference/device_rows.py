@@ -84,9 +84,10 @@ def adjoint(
 
 
 def _whitened(gp: SparseGP, K: Tensor) -> Tensor:
-    if gp.well_conditioned:
+    if gp.well_conditioned(K.element_size()):
         return multiply_upper(K, _like(gp.L_inverse_T, K))
-    return solve_lower_right(K, _like(gp.L, K))
+    wide = K.double()  # single precision would leave no digit
+    return solve_lower_right(wide, _like(gp.L, wide)).to(K.dtype)
 
 
 def _like(A: Array, V: Tensor) -> Tensor:

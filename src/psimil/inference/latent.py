@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psimil.foundations.blas import multiply_upper
-from psimil.foundations.threads import Scratch, ordered_map
+from psimil.foundations.threads import Scratch, ordered_map, single_threaded_blas
 from psimil.inference.posterior import Posterior
 from psimil.inference.problem import chunk_rows
 from psimil.inference.sparse_gp import SparseGP
@@ -16,6 +16,7 @@ from psimil.inference.sparse_gp import SparseGP
 Array = NDArray[Any]
 
 
+@single_threaded_blas()
 def latent_moments(gp: SparseGP, posterior: Posterior, X: Array) -> tuple[Array, Array]:
     """Mean and variance (N,) of f at X (N, D), Eq. (30): mu = V m, s2 = k~ + |V R^-T|^2.
 
@@ -23,7 +24,7 @@ def latent_moments(gp: SparseGP, posterior: Posterior, X: Array) -> tuple[Array,
     """
     dtype, rows = X.dtype, chunk_rows(gp.size, X.dtype)
     mu, s2, scratch = np.empty(len(X)), np.empty(len(X)), Scratch()
-    fused = gp.residual == "projected" and gp.well_conditioned
+    fused = gp.residual == "projected" and gp.well_conditioned(X.itemsize)
     M, Z, U, m = len(gp.Z), gp.Z.astype(dtype), posterior.U.astype(dtype), posterior.m.astype(dtype)
     # K_xz times these two columns gives the mean and, with a constant mean, the last column of W
     columns = gp.L_inverse_T @ np.column_stack([posterior.m[:M], posterior.U[:M, -1]])

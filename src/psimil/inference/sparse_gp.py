@@ -17,7 +17,7 @@ from psimil.model.kernels import Kernel
 Array = NDArray[Any]
 
 VERY_WELL_CONDITIONED = 1e-3  # reciprocal condition of L above which its square costs no more than six digits
-WELL_CONDITIONED = 1e-5  # reciprocal condition of L above which W = K_xz (L^-T R^-T) keeps ten digits
+WELL_CONDITIONED = {8: 1e-5, 4: 1e-3}  # of L, by bytes: above it K_xz (L^-T R^-T) keeps ten or four digits
 
 
 @dataclass(frozen=True)
@@ -65,10 +65,9 @@ class SparseGP:
         norm = np.abs(self.L @ self.L.T).sum(axis=0).max()
         return float(np.sqrt(lapack.dpocon(self.L.T, norm, uplo="U")[0]))
 
-    @property
-    def well_conditioned(self) -> bool:
-        """Whether products with explicit triangular inverses keep enough digits."""
-        return self.reciprocal_condition > WELL_CONDITIONED
+    def well_conditioned(self, itemsize: int) -> bool:
+        """Whether products with explicit triangular inverses keep enough digits in numbers of so many bytes."""
+        return self.reciprocal_condition > WELL_CONDITIONED[itemsize]
 
     def sums_can_be_whitened(self, dtype: Any) -> bool:
         """Whether L^-1 (K' Theta K) L^-T keeps ten digits in this precision, and no residual needs V."""
@@ -97,20 +96,23 @@ class SparseGP:
             kernel_part[:] = K
         if not whiten:
             return V
-        if self.well_conditioned:  # four times as fast as the solve
+        if self.well_conditioned(X.itemsize):  # four times as fast as the solve
             multiply_upper(kernel_part, self.L_inverse_T.astype(X.dtype, copy=False))
-        else:
-            solve_lower_right(kernel_part, self.L.astype(X.dtype, copy=False))
+        elif X.dtype == np.float64:
+            solve_lower_right(kernel_part, self.L)
+        else:  # single precision would leave no digit
+            kernel_part[:] = solve_lower_right(kernel_part.astype(np.float64), self.L)
         return V
 
     def residual_variance(self, X: Array, V: Array) -> Array:
-        """k~ (n,) >= 0, what V v leaves of the prior variance of f, Eq. (3)."""
+        """k~ (n,) >= 0, what V v leaves of the prior variance of f, Eq. (3).
+
+        What is cut off at zero is rounding, which the factor keeps small (:func:`psimil.foundations.linalg.cholesky`).
+        """
         if self.residual == "projected":
             return np.zeros(len(X))
-        explained = self.explained_variance(V)
         prior = np.asarray(self.kernel.diagonal(X), dtype=np.float64)
-        rounding = max(1.0, 2e-3 / self.reciprocal_condition) * (np.finfo(X.dtype).eps / np.finfo(float).eps)
-        return nonnegative(prior - explained, prior * rounding, "conditional")
+        return nonnegative(prior - self.explained_variance(V), "conditional")
 
     def explained_variance(self, V: Array) -> Array:
         """|v_n|^2 (n,) of the kernel's columns."""

@@ -62,7 +62,8 @@ def train_streamed(
     batch_bags : bags of a minibatch; None for passes over all data.
     spread : who works out the parts; by default this process, one after another.
     keep : called after every complete pass.
-    begun : what an earlier run of the same fit kept last; this one goes on from there and ends with the same bits.
+    begun : what an earlier run of the same fit kept last; this one goes on from there and ends with the same bits, on
+        the same kind of machine.
 
     Raises
     ------

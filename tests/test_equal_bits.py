@@ -1,0 +1,95 @@
+"""What is equal to the last bit and what to rounding, as docs/reliability.md says: on every processor."""
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_limits
+
+from psimil import VGPMIL, Linear
+from psimil.datasets import make_bags
+from psimil.distributed.worker import Order, Part, run_part
+from psimil.foundations.threads import available_threads
+from psimil.inference.part_tasks import PassTask
+from psimil.inference.parts import StreamedParts
+from psimil.inference.posterior import Posterior
+from psimil.inference.sparse_gp import SparseGP
+from psimil.model.densities import HyperbolicSecant
+from psimil.model.label_posteriors import Labels
+from psimil.model.scaling import Scaling
+
+ROUNDING = 1e-10  # of probabilities in double precision
+
+
+def problem():
+    bags, y, _ = make_bags(n_bags=40, bag_size=(1, 20), n_features=5, seed=2)
+    return bags, y
+
+
+def learned(**settings):
+    settings = {"n_inducing": 15, "max_iter": 4, "tol": 0, "random_state": 0, **settings}
+    return VGPMIL(**settings).fit(*problem())
+
+
+def bits(model):
+    """What a fit leaves and what it predicts, byte by byte."""
+    found = model.predict_dist(problem()[0], joint=True)
+    arrays = (
+        model.model_.gp.L, model.model_.gp.Z, model.model_.posterior.m, model.model_.posterior.R,
+        found.prob, found.std, found.lower, found.joint_std, found.instance_prob, found.instance_std,
+    )  # fmt: skip
+    return [np.asarray(a).tobytes() for a in arrays]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"residual": "full", "chunk_size": 300}, {"dtype": "float32"}],
+    ids=str,
+)
+def test_threads_and_repetition_do_not_change_a_bit(settings):
+    expected = bits(learned(**settings))
+    for threads in (1, 3):
+        with threadpool_limits(threads, user_api="blas"):
+            if available_threads() != threads:
+                pytest.skip(f"BLAS does not run {threads} threads here")
+            assert bits(learned(**settings)) == expected
+
+
+@pytest.mark.parametrize(("dtype", "rounding"), [("float64", ROUNDING), ("float32", 1e-5)])
+def test_other_bags_beside_a_bag_change_no_more_than_rounding(dtype, rounding):
+    model, (bags, _) = learned(dtype=dtype), problem()
+    expected = model.predict_dist(bags)
+    for size in (1, 7, 20):
+        batches = [model.predict_dist(bags[first : first + size]) for first in range(0, len(bags), size)]
+        for name in ("prob", "std", "instance_prob", "instance_std"):
+            found = np.concatenate([getattr(batch, name) for batch in batches])
+            np.testing.assert_allclose(found, getattr(expected, name), rtol=0, atol=rounding)
+
+
+def elsewhere(A, shift):
+    """The array so many bytes behind an address that NumPy would choose."""
+    room = np.empty(A.nbytes + 64, dtype=np.uint8)
+    start = -room.ctypes.data % 64 + shift
+    moved = room[start : start + A.nbytes].view(A.dtype).reshape(A.shape)
+    moved[...] = A
+    return moved
+
+
+def test_where_rows_lie_in_memory_does_not_change_a_bit():
+    """A worker gets its rows at any address."""
+    bags, y = problem()
+    rng = np.random.default_rng(0)
+    gp = SparseGP.build(Linear(0.5), rng.normal(size=(9, 5)), residual="full", bias=1.0)
+    weights = rng.uniform(0.5, 2.0, len(y))
+    parts = StreamedParts(bags.X, Labels(y, bags.offsets), weights, Scaling.fit(bags.X), HyperbolicSecant(), rows=180)
+    task = PassTask(gp, Posterior.prior(gp.size))
+    for chunk, expected in zip(parts.chunks, parts.map(task), strict=True):
+        problem_ = parts.problem(chunk)
+        for shift in (0, 8):
+            part = Part(elsewhere(problem_.X, shift), problem_.labels, elsewhere(problem_.weights, shift), "exact")
+            found = run_part(part, Order(task, HyperbolicSecant()), 0, 1).result
+            assert np.array_equal(found[0].V_theta_V, expected[0].V_theta_V)
+            assert (found[0].potential, found[0].bags, found[1]) == (
+                expected[0].potential,
+                expected[0].bags,
+                expected[1],
+            )
+            assert found[0].scale_mixture == expected[0].scale_mixture
