@@ -168,12 +168,7 @@ def _train(
     started = time.perf_counter()
     split = None if known is None else table.bags.split(known)
     evaluation = None if held_out is None else (held_out.bags, held_out.y)
-    with shell.progress(estimator.max_iter, "fit") as step:
-
-        def follow(row: dict[str, Any]) -> None:
-            step(f"{row['stage']} pass {row['iteration']}, bound {row['elbo']:.5g}")
-
-        estimator.fit(table.bags, table.y, y_instances=split, eval_set=evaluation, callbacks=[follow], **elsewhere)
+    estimator.fit(table.bags, table.y, y_instances=split, eval_set=evaluation, **elsewhere)
     return time.perf_counter() - started
 
 

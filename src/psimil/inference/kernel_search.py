@@ -73,5 +73,5 @@ def guard_kernel(record: Record, problem: Problem, aggregate: str) -> SparseGP:
 def _scores(gp: SparseGP, problem: Problem, aggregate: str) -> Array:
     passes = iterate(problem, KernelState(gp, first_posterior(gp)))
     for record in islice(passes, PASSES):
-        tell("passes with one of them", record.step, PASSES)
+        tell("passes with another kernel", record.step, PASSES)
     return loo_scores(record, problem, aggregate)

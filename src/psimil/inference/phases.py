@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from typing import NamedTuple
 
 INDUCING = "inducing points"
-PASSES = {"kernel": "passes for the kernel", "fit": "passes", "batches": "passes", "loo": "passes with a new kernel"}
+PASSES = {"kernel": "kernel passes", "fit": "passes", "batches": "passes", "loo": "new passes"}  # by stage
 RIVALS = "other kernels"
 REFITS = "refits for calibration"
 THRESHOLDS = "thresholds"
@@ -35,7 +35,7 @@ class Step(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What is to come: the phases in order, and how long each takes next to the others, about."""
+    """What is to come: the phases in order, and how long each takes next to the others, about; none: it is done."""
 
     phases: Mapping[str, float]
 

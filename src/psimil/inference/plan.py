@@ -39,5 +39,6 @@ def tell_pass(stage: str, record: Pass, convergence: Convergence, options: Optio
     """
     most = max(options.max_iter, 1)
     of = None if options.early_stopping else convergence.expected(record.step, moves, most)
-    rise = f"bound rises {convergence.rises[-1]:.2g} per bag" if convergence.rises else ""
-    tell(PASSES[stage], record.step, of, rise)
+    notes = [f"at most {most}"] if of is None else []
+    notes += [f"bound {rise:+.1g} per bag" for rise in convergence.rises[-1:]]
+    tell(PASSES[stage], record.step, of, ", ".join(notes))

@@ -88,7 +88,7 @@ def train_streamed(
         options.dtype,
         options.device,
     )
-    tell(INDUCING, 0)
+    tell(INDUCING, 0, 1)
     gp = first_sparse_gp(bags, scaling, supervision, options, rng)
     run = _Run(spread(parts), options, callbacks, keep, begun)
     last = run.learn(KernelState(gp, first_posterior(gp)), batch_bags is not None, rng)

@@ -23,7 +23,7 @@ from psimil.inference.log_z import has_exact_log_z
 from psimil.inference.loo import LeaveOneOut, log_predictive, loo_score, out_of_bag
 from psimil.inference.monitors import Convergence, EarlyStopping
 from psimil.inference.options import Options
-from psimil.inference.phases import INDUCING, THRESHOLDS, tell
+from psimil.inference.phases import INDUCING, THRESHOLDS, tell, tell_plan
 from psimil.inference.plan import tell_pass, tell_phases
 from psimil.inference.preparation import Supervision, choose_scaling, choose_sparse_gp
 from psimil.inference.problem import Problem, chunk_rows
@@ -93,7 +93,7 @@ def _train(
     X = scaling.apply(bags.X, options.dtype)
     labels = Labels(supervision.T, bags.offsets, options.log_H, supervision.known)
     if previous is None:
-        tell(INDUCING, 0)
+        tell(INDUCING, 0, 1)
     gp = previous.gp if previous else choose_sparse_gp(X, scaling, bags, supervision, options, rng)
     streamed = options.chunk_size is not None or X.itemsize * len(X) * gp.size > CACHE_BYTES
     problem = Problem(
@@ -278,11 +278,12 @@ class Fit:
     def finish(self, record: Record, bags: Bags) -> Training:
         """Calibration, thresholds and recalibration from the out-of-bag scores of the last record."""
         options, T = self.options, self.problem.labels.T
-        tell("leave-one-out", 0)
+        tell("leave-one-out", 0, 1)
         latent = out_of_bag(record, self.problem, options.first_aggregate)
         unseen = self._cross_fit(record, latent)
-        tell(THRESHOLDS, 0)
+        tell(THRESHOLDS, 0, 1)
         model = taught(self._model(record), unseen, options)
         left_out = model.assemble(bags, model.calibration.apply(latent.mean, latent.variance))
         loo = LeaveOneOut(left_out, log_predictive(left_out.log_odds, T))
+        tell_plan({})
         return Training(model, self.history, loo, record.local.pi, self.converged)
