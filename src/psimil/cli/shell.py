@@ -127,7 +127,7 @@ def blocks(heads: list[str], rows: list[list[str]], width: int) -> list[dict[int
     """Which columns stand beside each other, and how wide, so that each part of a table fits ``width``.
 
     The first column is in all parts. It is folded where it leaves too little to the others, as is a column that is too
-    wide for a part of its own; heads are folded between words.
+    wide for a part of its own; heads are folded between words where they would be the widest.
 
     Examples
     --------
@@ -136,8 +136,11 @@ def blocks(heads: list[str], rows: list[list[str]], width: int) -> list[dict[int
     >>> blocks(["model", "accuracy", "AUC"], [["VGPMIL", "0.9", "0.95"]], 20)
     [{0: 6, 1: 8}, {0: 6, 2: 4}]
     """
-    words = [[*(row[position] for row in rows), *head.split()] for position, head in enumerate(heads)]
-    widest = [max(map(len, column), default=1) for column in words]
+    cells = [[row[position] for row in rows] for position in range(len(heads))]
+    whole = [max(map(len, [*column, head])) for column, head in zip(cells, heads, strict=True)]
+    if sum(whole) + GAP * (len(whole) - 1) <= width:
+        return [dict(enumerate(whole))]
+    widest = [max(map(len, [*column, *head.split()])) for column, head in zip(cells, heads, strict=True)]
     first = min(widest[0], max(width // 3, 1))
     found: list[dict[int, int]] = [{0: first}]
     for position, wanted in enumerate(widest[1:], start=1):
