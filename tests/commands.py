@@ -1,9 +1,14 @@
 """Ways to run ``psimil`` in tests, and a table to run it on."""
 
+import fcntl
 import os
+import pty
+import re
 import resource
+import struct
 import subprocess
 import sys
+import termios
 from pathlib import Path
 
 import pandas as pd
@@ -24,6 +29,28 @@ def process(*arguments, cwd):
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OPENBLAS_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "psimil", *map(str, arguments)]
     return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=600, check=False)
+
+
+def terminal(*arguments, cwd, columns=80):
+    """Exit code of a command on a terminal of its own, and the lines that it showed there, one after another."""
+    here, there = pty.openpty()
+    fcntl.ioctl(there, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OPENBLAS_NUM_THREADS": "1", "TERM": "xterm"}
+    environment.pop("COLUMNS", None)
+    command = [sys.executable, "-m", "psimil", *map(str, arguments)]
+    streams = {"stdin": there, "stdout": there, "stderr": there}
+    shown = b""
+    with subprocess.Popen(command, cwd=cwd, env=environment, **streams) as child:
+        os.close(there)
+        try:
+            while part := os.read(here, 65536):
+                shown += part
+        except OSError:  # the command has ended
+            pass
+        finally:
+            os.close(here)
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.decode())
+    return child.returncode, [line.rstrip() for line in re.split(r"[\r\n]+", text)]
 
 
 def processor_seconds(*arguments, cwd):

@@ -29,6 +29,7 @@ from psimil.figures import (
     save_figure,
     theta_table,
 )
+from psimil.inference.phases import tell
 from psimil.inference.prediction import Prediction
 from psimil.metrics import bag_metrics
 from psimil.model.bags import Bags
@@ -114,7 +115,7 @@ def run_demo(
     run : directory for folds.csv, figures/, musk1.csv, model.safetensors and summary.md.
     held_out : directory for the prediction of the first test fold. The folds are not put together: each model has its
         own thresholds.
-    follow : called with a note after each of the 2 x 5 folds.
+    follow : called with a note after each of the 2 x 5 folds, after the fit to all bags and after the files.
     """
     bags, y = load_musk1()
     models = {
@@ -127,6 +128,8 @@ def run_demo(
             note = None if follow is None else (lambda text, name=name: follow(f"{name}, {text}"))
             results[name] = cross_validate(model, bags, y, seed, note)
         final = models["VGPMIL"].fit(bags, y)
+    if follow is not None:
+        follow("all bags")
     table = fold_table(results)
     run.start(environment(seed))
     run.write_table("folds.csv", table)
@@ -134,6 +137,8 @@ def run_demo(
     _figures(run, final, results["VGPMIL"], y)
     final.save(run.file("model.safetensors"))
     write_held_out(held_out, results["VGPMIL"][0], bags, y, seed)
+    if follow is not None:
+        follow("files")
     return table
 
 
@@ -170,17 +175,21 @@ def musk_frame(bags: Bags, y: Array) -> pd.DataFrame:
 
 
 def _figures(run: RunDirectory, final: PsiVGPMIL, folds: list[Fold], y: Array) -> None:
+    tell("figures", 0, 4)
     save_figure(plot_theta(ax=new_figure()), run.figure("theta"), theta_table())
     history = final.history_
+    tell("figures", 1, 4)
     save_figure(plot_history(history, ax=new_figure()), run.figure("bound"), history_table(history))
     prob = np.concatenate([fold.prediction.prob for fold in folds])
     truth = np.concatenate([y[fold.test] for fold in folds])
+    tell("figures", 2, 4)
     save_figure(
         plot_reliability(truth, prob, ax=new_figure()), run.figure("reliability"), reliability_table(truth, prob)
     )
     first = folds[0]
     sizes = np.diff(first.prediction.offsets)
     largest = int(np.argmax(np.where(y[first.test] == 1, sizes, 0)))
+    tell("figures", 3, 4)
     save_figure(
         plot_bag(first.prediction, largest, ax=new_figure()), run.figure("bag"), bag_table(first.prediction, largest)
     )

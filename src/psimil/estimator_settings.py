@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
@@ -20,10 +19,9 @@ from psimil.labels import features_of, read_bags, read_labels
 from psimil.model.bags import Bags
 from psimil.model.densities import Density
 from psimil.model.features import as_real
+from psimil.voice import say_pass
 
 Array = NDArray[Any]
-
-_log = logging.getLogger("psimil")
 
 
 def check_shell(estimator: Any) -> None:
@@ -48,7 +46,7 @@ def check_fingerprint(fingerprint: Any) -> None:
 
 
 def callbacks_of(callbacks: Sequence[Callback] | None, verbose: int) -> tuple[Callback, ...]:
-    """The caller's callbacks, and one that logs passes when ``verbose`` asks for it.
+    """The caller's callbacks, and one that says the passes when ``verbose`` asks for it.
 
     Examples
     --------
@@ -61,11 +59,7 @@ def callbacks_of(callbacks: Sequence[Callback] | None, verbose: int) -> tuple[Ca
     for number, callback in enumerate(given):
         if not callable(callback):
             raise InputError(f"callback {number} cannot be called, got {callback!r}. Give functions of one dict.")
-    return (*given, _log_row) if verbose else given
-
-
-def _log_row(row: dict[str, Any]) -> None:
-    _log.info("pass %d: bound %.6g after %.2f s", row["iteration"], row["elbo"], row["seconds"])
+    return (*given, say_pass) if verbose else given
 
 
 def evaluation_of(

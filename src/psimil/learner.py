@@ -22,6 +22,7 @@ from psimil.inference.training_by_size import train_by_size
 from psimil.labels import read_bags, read_instance_labels, read_labels, read_random_state, read_weights
 from psimil.model.bags import Bags
 from psimil.predictor import BagPredictor
+from psimil.voice import aloud
 
 Array = NDArray[Any]
 
@@ -101,7 +102,7 @@ class BagLearner(BagPredictor):
         supervision = Supervision(T, read_weights(sample_weight, found), known)
         rng = read_random_state(self.random_state)
         elsewhere = streaming_of(client, checkpoint, found, supervision, options, rng, batch_bags)
-        training = train_by_size(
+        training = aloud(train_by_size, self.verbose)(
             found,
             supervision,
             options,

@@ -20,6 +20,7 @@ from psimil.inference.fitting import first_posterior
 from psimil.inference.prediction import Prediction
 from psimil.labels import read_bags
 from psimil.paths import as_path
+from psimil.voice import say
 
 Array = NDArray[Any]
 
@@ -98,7 +99,9 @@ class MultiLabelMIL(ClassifierMixin, BaseEstimator):
         shared = clone(base).fit(found, _teaching(T)).model_
         start = replace(shared, posterior=first_posterior(shared.gp))
         self.estimators_ = []
-        for column in T.T:
+        for name, column in zip(names, T.T, strict=True):
+            if base.verbose:
+                say(f"label {name}")
             model = clone(base).set_params(warm_start=True, hyperparameters=None)
             model.model_ = start
             self.estimators_.append(model.fit(found, column))

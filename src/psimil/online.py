@@ -9,6 +9,7 @@ from psimil.inference.online import Online
 from psimil.inference.preparation import Supervision
 from psimil.labels import read_instance_labels, read_labels, read_weights
 from psimil.learner import BagLearner
+from psimil.voice import say
 
 
 class OnlinePredictor(BagLearner):
@@ -53,5 +54,7 @@ class OnlinePredictor(BagLearner):
         self.online_ = state.learn(found, supervision, self._options(found.n_features))
         self.model_ = self.online_.model
         counts = {"bags": len(found), "positive": int(T.sum()), "instances": len(found.X)}
+        if self.verbose:
+            say(f"learned {counts['bags']} more bags after {self.training_counts_['bags']} bags")
         self.training_counts_ = {name: self.training_counts_[name] + n for name, n in counts.items()}
         return self._expose(self.classes, self._feature_names)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +11,8 @@ import typer
 from psimil.cli.exits import NOTE
 from psimil.cli.options import Debug, Json, Quiet
 from psimil.cli.shell import Shell
+
+STRIPS = 6  # scans whose slices are drawn
 
 
 def demo(
@@ -31,12 +34,14 @@ def demo(
 
         studies = f"studies-{train}-{test}-{seed}"  # the same name, the same bytes: nothing old stays among them
         with opened(out, overwrite=True) as run:
-            with shell.progress(2 * (train + test) + 20, "demo") as step:
-                files = write_demo_studies(run.aside / studies, train, test, seed=seed, progress=step)
-                done = run_demo(*files, demo_pipeline(seed), step)
+            with shell.progress(1.0, "demo") as step:
+                follow = _sized(step, train, test)
+                files = write_demo_studies(run.aside / studies, train, test, seed=seed, progress=follow)
+                done = run_demo(*files, demo_pipeline(seed), follow)
             run.start(environment(seed))
             done.pipeline.save(run.aside / "model")
-            write_results(run, done.results, figures=6)
+            with shell.progress(STRIPS + len(done.results.slices), "files") as step:
+                write_results(run, done.results, figures=STRIPS, progress=step)
             table = score_table(done.scores)
             run.write_table("scores.csv", table)
             rows = [[str(name), f"{value:.3f}"] for name, value in table.to_numpy()]
@@ -58,3 +63,16 @@ def demo(
             NOTE,
         )
         shell.result(out=str(out), note=NOTE, scores=done.scores, train=train, test=test, measured_on="held-out scans")
+
+
+def _sized(step: Callable[..., None], train: int, test: int) -> Callable[[str], None]:
+    """A function that moves the bar by what a note is worth: a study written, a scan read, an epoch."""
+    from psimil.ct.demo import EPOCHS
+
+    read, epoch = 0.02, 0.23 * train  # in units of a study written
+    total = (1.0 + read) * (train + test) + (EPOCHS + 1) * epoch
+
+    def follow(note: str) -> None:
+        step(note, {"scans": read}.get(note, epoch if note.startswith("epoch") else 1.0) / total)
+
+    return follow

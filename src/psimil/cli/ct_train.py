@@ -107,7 +107,7 @@ def train(
             found = read_training_set(cohort, labels, windows=seen, size=size, progress=step)
         if feedback is not None:
             found = found.corrected(feedback)
-        with shell.progress(epochs + joint_epochs, "training") as step:
+        with shell.progress(epochs + joint_epochs + 1, "training", at_most=True) as step:
             pipeline = CTPipeline(
                 n_features, size, seen, process, epochs=epochs, joint_epochs=joint_epochs, device=device,
                 checkpoint=out / CHECKPOINT, callback=lambda record: step(_words(record)), random_state=seed,

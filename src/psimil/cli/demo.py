@@ -33,7 +33,7 @@ def demo(
 
         title = f"MUSK1, {FOLDS}-fold cross-validation over 92 bags: mean ± standard deviation on test bags"
         with opened(out, overwrite=True) as run, opened(out / "prediction", overwrite=True) as held_out:
-            with shell.progress(2 * FOLDS, "demo") as step:
+            with shell.progress(2 * FOLDS + 2, "demo") as step:
                 folds = run_demo(run, held_out, seed, step)
             rows = summary_rows(folds)
             heads = ["model", *NAMES.values()]
@@ -63,7 +63,8 @@ def summary_rows(folds: pd.DataFrame) -> list[list[str]]:
     """Mean and standard deviation over folds, one row per model."""
     rows = []
     for name, part in folds.groupby("model", sort=False):
-        rows.append([str(name), *(f"{part[s].mean():.3f} ± {part[s].std():.3f}" for s in NAMES)])
+        digits = {s: 1 if s == "seconds" else 3 for s in NAMES}
+        rows.append([str(name), *(f"{part[s].mean():.{n}f} ± {part[s].std():.{n}f}" for s, n in digits.items())])
     return rows
 
 

@@ -137,7 +137,7 @@ def fit(
                 table, known = _with_feedback(table, known, feedback)
             with connected(cluster) as client:
                 elsewhere = {"batch_bags": batch_bags, "client": client, "checkpoint": checkpoint}
-                seconds = _train(shell, estimator, table, known, held_out, elsewhere)
+                seconds = _train(estimator, table, known, held_out, elsewhere)
             from psimil.cli.fitted import write_fit
 
             facts = write_fit(run, estimator, table, held_out, bags.name, validation, known is not None, seconds)
@@ -157,7 +157,6 @@ def _with_feedback(table: BagTable, known: Any, feedback: Path) -> tuple[BagTabl
 
 
 def _train(
-    shell: Shell,
     estimator: PsiVGPMIL,
     table: BagTable,
     known: Any,
@@ -169,12 +168,7 @@ def _train(
     started = time.perf_counter()
     split = None if known is None else table.bags.split(known)
     evaluation = None if held_out is None else (held_out.bags, held_out.labels)
-    with shell.progress(estimator.max_iter, "fit") as step:
-
-        def follow(row: dict[str, Any]) -> None:
-            step(f"{row['stage']} pass {row['iteration']}, bound {row['elbo']:.5g}")
-
-        estimator.fit(table.bags, table.labels, y_instances=split, eval_set=evaluation, callbacks=[follow], **elsewhere)
+    estimator.fit(table.bags, table.labels, y_instances=split, eval_set=evaluation, **elsewhere)
     return time.perf_counter() - started
 
 

@@ -20,6 +20,7 @@ from psimil.figures import (
     reliability_table,
     save_figure,
 )
+from psimil.inference.phases import tell
 
 if TYPE_CHECKING:
     from psimil.estimator import PsiVGPMIL
@@ -49,6 +50,7 @@ def write_fit(
         "training": estimator.training_counts_,
         "metrics": metrics,
     }
+    tell("tables", 0, 1)
     run.start(environment(estimator.random_state))
     run.write_text("config.toml", config_text(estimator))
     run.write_table("history.csv", history_table(estimator.history_))
@@ -89,11 +91,14 @@ def _figures(run: RunDirectory, estimator: PsiVGPMIL, table: BagTable) -> None:
     assert table.y is not None  # a fit needs labels
     loo = estimator.loo_.prediction
     history = estimator.history_
+    tell("figures", 0, 3)
     save_figure(plot_history(history, ax=new_figure()), run.figure("history"), history_table(history))
+    tell("figures", 1, 3)
     save_figure(plot_reliability(table.y, loo.prob, ax=new_figure()), run.figure("reliability"),
                 reliability_table(table.y, loo.prob))  # fmt: skip
     most = int(loo.log_odds.argmax())
     truth = None if table.y_instances is None else table.bags.split(table.y_instances)[most]
+    tell("figures", 2, 3)
     save_figure(plot_bag(loo, most, truth, ax=new_figure()), run.figure("bag"), bag_table(loo, most, truth))
 
 

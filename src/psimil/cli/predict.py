@@ -70,6 +70,7 @@ def predict(
     with shell.listening():
         from psimil.cli.results import bag_frame, check_columns, load, model_path, named_features
         from psimil.environment import environment
+        from psimil.inference.phases import tell
         from psimil.rundir import opened
         from psimil.tables import read_bags
         from psimil.tabular_results import tabular_results
@@ -89,9 +90,12 @@ def predict(
 
                     latent = predict_parts(estimator.model_, table.bags, client)
                     prediction = estimator.model_.assemble(table.bags, latent)
+            tell("tables", 0, 3)
             run.start(environment())
             run.write_table("bags.csv", bag_frame(prediction, table.bags))
+            tell("tables", 1, 3)
             run.write_table("instances.csv", prediction.to_frame("instance"))
+            tell("tables", 2, 3)
             tabular_results(table, prediction, estimator, file=model_path(model), image_size=image_size).save(run)
             facts = {
                 "bags": len(table.bags),

@@ -110,6 +110,8 @@ def _run(
     done = sum(workspace.records.has(job) for job in planned)
     if done:
         shell.say(f"{name}: {done} of {len(planned)} fits were finished before and are kept.")
+    else:
+        shell.say(f"{name}: {len(planned)} fits, {jobs} at a time. The time left is told when the first are done.")
     with shell.progress(len(planned), name, done=done) as step:
         count = run_jobs(planned, directory, workspace.records, n_jobs=jobs, cluster=cluster, follow=step)
     finished = [job for p in PROTOCOLS for job in plan(name, p, quick=settings["quick"]) if workspace.records.has(job)]

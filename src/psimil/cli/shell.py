@@ -8,11 +8,18 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from shutil import get_terminal_size
+from textwrap import wrap
 from typing import Any
 
 import typer
 
 from psimil.cli.exits import printable
+from psimil.cli.life import Life
+from psimil.inference.phases import following
+
+WHOLE_WORDS: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
+GAP = 2  # letters between two columns of a table
 
 
 class Shell:
@@ -27,28 +34,40 @@ class Shell:
     def __init__(self, as_json: bool = False, quiet: bool = False) -> None:
         self.as_json, self.quiet = as_json, quiet
         self.warnings: list[str] = []
+        self.life = Life(quiet)
 
     def say(self, *lines: str) -> None:
-        """Plain lines for a human reader."""
+        """Plain lines for a human reader, folded between words on a terminal; indented ones are commands and stay."""
+        self.life.rest()
         if not (self.as_json or self.quiet):
+            width = get_terminal_size().columns if sys.stdout.isatty() else None
             for line in lines:
-                typer.echo(" " * (len(line) - len(line.lstrip())) + printable(line))
+                indent, text = " " * (len(line) - len(line.lstrip())), printable(line)
+                folded = [text] if indent or width is None else wrap(text, width, **WHOLE_WORDS)
+                typer.echo(indent + "\n".join(folded))
 
     def table(self, title: str, columns: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
-        """A table for a human reader; the first column is text, the others are numbers."""
+        """A table for a human reader; the first column is text, the others are numbers.
+
+        One that is wider than the terminal goes on below with its next columns, the first of them beside.
+        """
         if self.as_json or self.quiet:
             return
+        from rich.box import SIMPLE_HEAD
         from rich.console import Console
         from rich.table import Table
 
         console = Console(markup=False, emoji=False, highlight=False)
         self.say(title)
-        table = Table()
-        for position, column in enumerate(columns):
-            table.add_column(column, justify="right" if position else "left", overflow="fold")
-        for row in rows:
-            table.add_row(*map(printable, row))
-        console.print(table)
+        heads, cells = list(columns), [list(map(printable, row)) for row in rows]
+        for block in blocks(heads, cells, console.width):
+            table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 0, 0, 1))
+            for position, width in block.items():
+                justify: Any = "right" if position else "left"
+                table.add_column(heads[position], justify=justify, overflow="fold", width=width)
+            for row in cells:
+                table.add_row(*(row[position] for position in block))
+            console.print(table)
 
     def result(self, **facts: Any) -> None:
         """The machine's version of the answer, when asked for."""
@@ -57,7 +76,7 @@ class Shell:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Turn Python warnings into ``warning: ...`` lines on stderr."""
+        """Turn Python warnings into ``warning: ...`` lines on stderr, and phases that are told into signs of life."""
         from sklearn.exceptions import ConvergenceWarning
 
         from psimil.foundations.errors import DataWarning
@@ -72,35 +91,66 @@ class Shell:
             for category in (DataWarning, ConvergenceWarning):
                 warnings.simplefilter("always", category)
             warnings.showwarning = show
-            yield
+            try:
+                with following(self.life.hear):
+                    yield
+            finally:
+                self.life.rest()
 
     @contextmanager
-    def progress(self, total: int, what: str, done: int = 0) -> Iterator[Callable[[str], None]]:
-        """A function that moves a bar by one step and shows a note; silent unless stderr is a terminal."""
-        if self.quiet or not sys.stderr.isatty():
-            yield lambda note: None
-            return
-        from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            Progress,
-            TextColumn,
-            TimeElapsedColumn,
-            TimeRemainingColumn,
-        )
+    def progress(
+        self, total: float, what: str, done: float = 0.0, *, at_most: bool = False
+    ) -> Iterator[Callable[..., None]]:
+        """A function to call with a note, and its size if not 1, after every step of ``total``.
 
-        columns = (
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TextColumn("left:"),
-            TimeRemainingColumn(),
-        )
-        with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-            task = bar.add_task(what, total=total, completed=done)
-            yield lambda note: bar.update(task, advance=1, description=f"{what}: {note}")
+        Parameters
+        ----------
+        done : steps that were done before.
+        at_most : there may be fewer steps, so the time left is one too.
+        """
+        course = self.life.course
+        course.count(total, what, done, at_most=at_most)
+
+        def step(note: str, size: float = 1.0) -> None:
+            course.step(note, size)
+            self.life.show()
+
+        try:
+            self.life.show()
+            yield step
+        finally:
+            course.count(0.0, "")
+            self.life.rest()
+
+
+def blocks(heads: list[str], rows: list[list[str]], width: int) -> list[dict[int, int]]:
+    """Which columns stand beside each other, and how wide, so that each part of a table fits ``width``.
+
+    The first column is in all parts. It is folded where it leaves too little to the others, as is a column that is too
+    wide for a part of its own; heads are folded between words where they would be the widest.
+
+    Examples
+    --------
+    >>> blocks(["model", "accuracy", "AUC"], [["VGPMIL", "0.9", "0.95"]], 80)
+    [{0: 6, 1: 8, 2: 4}]
+    >>> blocks(["model", "accuracy", "AUC"], [["VGPMIL", "0.9", "0.95"]], 20)
+    [{0: 6, 1: 8}, {0: 6, 2: 4}]
+    """
+    cells = [[row[position] for row in rows] for position in range(len(heads))]
+    whole = [max(map(len, [*column, head])) for column, head in zip(cells, heads, strict=True)]
+    if sum(whole) + GAP * (len(whole) - 1) <= width:
+        return [dict(enumerate(whole))]
+    widest = [max(map(len, [*column, *head.split()])) for column, head in zip(cells, heads, strict=True)]
+    first = min(widest[0], max(width // 3, 1))
+    found: list[dict[int, int]] = [{0: first}]
+    for position, wanted in enumerate(widest[1:], start=1):
+        if len(found[-1]) > 1 and sum(found[-1].values()) + GAP * len(found[-1]) + wanted > width:
+            found.append({0: first})
+        found[-1][position] = min(wanted, max(width - first - GAP, 1))
+    for block in found:
+        rest = sum(block.values()) - first + GAP * (len(block) - 1)
+        block[0] = min(widest[0], max(width - rest, first))
+    return found
 
 
 def finite(value: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from copy import copy
 from itertools import groupby
 from operator import itemgetter
@@ -21,6 +21,7 @@ from psimil.ct.slices import Slices, check_scans, slice_images
 from psimil.ct.windows import WINDOWS, Window, check_windows
 from psimil.foundations.errors import InputError, NotFitted
 from psimil.foundations.threads import single_threaded_blas
+from psimil.inference.phases import tell
 from psimil.labels import read_random_state
 from psimil.model.bags import Bags
 
@@ -200,8 +201,7 @@ class FeatureExtractor(TransformerMixin, BaseEstimator):
         """A copy of this extractor whose network was tuned further; history and held-out scans are kept."""
         from psimil.ct.weights import Weights
 
-        tuned = copy(self)
-        return tuned._take(Weights(model, self._weights().windows, self._weights().size))
+        return copy(self)._take(Weights(model, self._weights().windows, self._weights().size))
 
     def __sklearn_is_fitted__(self) -> bool:
         """Whether there is a network."""
@@ -242,9 +242,9 @@ class FeatureExtractor(TransformerMixin, BaseEstimator):
                 return number, name, weights.model.features(slices).cpu().numpy()
 
         with single_threaded_blas(), torch_workers(None if place.type == "cpu" else 1) as ordered:
-            for (_, name), parts in groupby(
-                ordered(extract, _pieces(scans, weights.windows, weights.size)), key=itemgetter(0, 1)
-            ):
+            found = ordered(extract, _pieces(scans, weights.windows, weights.size))
+            for (number, name), parts in groupby(found, key=itemgetter(0, 1)):
+                tell("scans through the network", number, len(scans) if isinstance(scans, Sized) else None)
                 yield name, np.concatenate([features for _, _, features in parts])
 
     def _pooled(self, scans: Scans) -> Iterator[tuple[Array, float]]:

@@ -18,6 +18,7 @@ from psimil.ct.multiframe import frames_of
 from psimil.ct.pixels import check_image
 from psimil.ct.study import Series, Study, Unread
 from psimil.foundations.errors import InputError
+from psimil.inference.phases import tell
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +101,8 @@ def index_files(
     groups: defaultdict[tuple[object, ...], list[Header]] = defaultdict(list)
     planes: defaultdict[tuple[object, ...], list[tuple[float, ...]]] = defaultdict(list)
     unread: list[Unread] = []
-    for file in listing.files:
+    for number, file in enumerate(listing.files):
+        tell("headers", number, len(listing.files))
         try:
             frames = frames_of(read_header(file, limits))
         except InputError as error:

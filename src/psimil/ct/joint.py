@@ -30,6 +30,7 @@ from psimil.foundations.threads import single_threaded_blas
 from psimil.inference.calibration import IDENTITY, LatentBags, bag_log_likelihoods
 from psimil.inference.fitting import iterate
 from psimil.inference.learning import KernelState
+from psimil.inference.phases import tell
 from psimil.inference.problem import Problem
 from psimil.inference.trained import TrainedModel
 from psimil.model.densities import HyperbolicSecant
@@ -121,6 +122,7 @@ def train_jointly(
     def climb(current: TorchGP, epoch: int, ordered: OrderedMap) -> None:
         order = np.random.default_rng([seed, epoch]).permutation(learn)
         for first in range(0, len(order), batch_scans):
+            tell(f"scans of joint epoch {epoch}", first, len(order))
             batch = order[first : first + batch_scans]
             found = list(ordered(lambda scan: gradients(current, int(scan), epoch), batch))
             for place, parameter in enumerate(network.backbone.parameters()):

@@ -26,6 +26,7 @@ from psimil.ct.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from psimil.ct.torch_workers import OrderedMap
 from psimil.ct.weights import load_state, state_arrays
 from psimil.foundations.errors import NumericalFailure
+from psimil.inference.phases import tell
 
 Array = NDArray[Any]
 
@@ -104,7 +105,10 @@ class TrainingRun:
         order = np.random.default_rng([self.settings.seed, number]).permutation(self.learn)
         self.model.train()
         size = self.settings.batch_scans
-        losses = [self._step(order[first : first + size], number, ordered) for first in range(0, len(order), size)]
+        losses = []
+        for first in range(0, len(order), size):
+            tell(f"scans of epoch {number}", first, len(order))
+            losses.append(self._step(order[first : first + size], number, ordered))
         loss = float(_finite(np.concatenate(losses), number).mean())
         record = Epoch(number, loss, *self._validate(number, ordered))
         self.history.append(record)

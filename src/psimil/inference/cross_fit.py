@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from psimil.inference.fitting import first_posterior, iterate
 from psimil.inference.latent import latent_moments
 from psimil.inference.learning import KernelState
+from psimil.inference.phases import REFITS, tell
 from psimil.inference.problem import Problem
 from psimil.inference.sparse_gp import SparseGP
 from psimil.model.label_posteriors import Labels
@@ -41,11 +42,13 @@ def cross_fit(problem: Problem, rebuild: Callable[[Array, Array], SparseGP]) -> 
     fold = stratified_folds(T, problem.labels.sum(problem.keys), folds)
     mean, variance = np.empty(len(problem.X)), np.empty(len(problem.X))
     row_fold = np.repeat(fold, np.diff(offsets))
-    for k in np.unique(fold):
+    for number, k in enumerate(np.unique(fold)):
+        tell(REFITS, number * PASSES, folds * PASSES)
         inside, held_out = fold != k, row_fold == k
         part = _subset(problem, inside, ~held_out)
         gp = rebuild(part.X, part.labels.spread(part.labels.T) == 1)
         for record in iterate(part, KernelState(gp, first_posterior(gp))):
+            tell(REFITS, number * PASSES + record.step, folds * PASSES)
             if record.step >= PASSES:
                 break
         mean[held_out], variance[held_out] = latent_moments(gp, record.next_posterior, problem.X[held_out])

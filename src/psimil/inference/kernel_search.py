@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from psimil.inference.fitting import Record, first_posterior, iterate
 from psimil.inference.learning import KernelState, with_kernel
 from psimil.inference.loo import loo_score, loo_scores
+from psimil.inference.phases import RIVALS, tell
 from psimil.inference.problem import Problem
 from psimil.inference.sparse_gp import SparseGP
 from psimil.model.kernels import RBF
@@ -28,7 +29,7 @@ def search_kernel(record: Record, problem: Problem, aggregate: str) -> SparseGP:
     """Pattern search in the log parameters from the kernel of ``record``; the best kernel by out-of-bag score."""
     best, score = record.gp, loo_score(record, problem, aggregate)
     centre = best.kernel.log_parameters
-    size = len(centre)
+    size, tried = len(centre), 0
     directions = np.eye(size) if size <= MAX_PARAMETERS else np.array([np.eye(size)[0], 1.0 - np.eye(size)[0]])
     for step in STEPS:
         improved = True
@@ -38,6 +39,8 @@ def search_kernel(record: Record, problem: Problem, aggregate: str) -> SparseGP:
                 moved = best.kernel.log_parameters + step * direction
                 if np.abs(moved - centre).max() > REACH:
                     continue
+                tried += 1
+                tell(RIVALS, tried)
                 candidate = with_kernel(best, moved)
                 found = float(np.average(_scores(candidate, problem, aggregate), weights=problem.weights))
                 if found > score + 1e-4:
@@ -54,7 +57,9 @@ def guard_kernel(record: Record, problem: Problem, aggregate: str) -> SparseGP:
     """
     best, learned = record.gp, loo_scores(record, problem, aggregate)
     gain, weights, D = 0.0, problem.weights, problem.X.shape[1]
-    for variance, scale in product((1.0, 10.0), (1.0, 0.6)):
+    rivals = list(product((1.0, 10.0), (1.0, 0.6)))
+    for number, (variance, scale) in enumerate(rivals):
+        tell(RIVALS, number, len(rivals))
         kernel = RBF(variance, float(scale * np.sqrt(D)))
         candidate = SparseGP.build(kernel, record.gp.Z, bias=record.gp.bias, residual=record.gp.residual)
         difference = _scores(candidate, problem, aggregate) - learned
@@ -67,5 +72,6 @@ def guard_kernel(record: Record, problem: Problem, aggregate: str) -> SparseGP:
 
 def _scores(gp: SparseGP, problem: Problem, aggregate: str) -> Array:
     passes = iterate(problem, KernelState(gp, first_posterior(gp)))
-    record = next(islice(passes, PASSES - 1, PASSES))
+    for record in islice(passes, PASSES):
+        tell("passes with another kernel", record.step, PASSES)
     return loo_scores(record, problem, aggregate)

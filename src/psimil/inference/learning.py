@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,6 +17,7 @@ from psimil.inference.collapsed import Collapsed, CollapsedBound
 from psimil.inference.local_pass import Local, Projection, local_pass
 from psimil.inference.log_z import SMALLEST_SAMPLE_SIZE
 from psimil.inference.paper_objective import PaperObjective, unwhiten, whiten
+from psimil.inference.phases import tell
 from psimil.inference.posterior import Posterior
 from psimil.inference.problem import Problem
 from psimil.inference.sparse_gp import SparseGP
@@ -23,6 +25,7 @@ from psimil.model.kernels import Kernel, Stationary
 
 Array = NDArray[Any]
 
+MOVE = "a step of the kernel"
 REACH = np.log(10.0)  # a step changes no parameter by more than a factor of ten
 
 
@@ -63,9 +66,11 @@ class CollapsedStep:
     ) -> KernelState:
         """The best kernel met on the way up a collapsed bound that sums over data of total weight ``scale``."""
         best: Collapsed | None = None
+        tried = count(1)
 
         def objective(log_parameters: Array) -> tuple[float, Array]:
             nonlocal best
+            tell(MOVE, next(tried), self.steps + 2)
             try:
                 found = bound(with_kernel(state.gp, log_parameters))
             except NumericalFailure:
@@ -121,6 +126,7 @@ class PaperStep:
         least = least if self.tolerance is None else self.tolerance
         gp, kept, highest, rates = state.gp, state.gp, -np.inf, _rates(state.gp.kernel)
         for left in range(self.steps, -1, -1):
+            tell(MOVE, self.steps - left, self.steps)
             value, gradient, sample_size = objective(gp)
             if sample_size < SMALLEST_SAMPLE_SIZE:
                 warnings.warn(

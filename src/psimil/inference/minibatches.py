@@ -26,6 +26,7 @@ from psimil.inference.learning import CollapsedStep, KernelState
 from psimil.inference.local_pass import Statistics
 from psimil.inference.part_tasks import PartedCollapsedBound, pass_over
 from psimil.inference.parts import Parts
+from psimil.inference.phases import tell
 from psimil.inference.posterior import Posterior, global_update
 from psimil.inference.problem import Chunk
 
@@ -89,6 +90,7 @@ def stochastic_ascent(
             posterior = relaxed(posterior, natural_step(posterior, scaled(statistics, 1.0 / share), rho), t)
             sums = statistics if sums is None else sums + statistics
             log_z, seen, t = log_z + part_log_z, seen + share, t + 1
+            tell("minibatches", place + 1, len(order))
         assert sums is not None  # there is at least one part
         whole = scaled(sums, 1.0 / seen)
         bound = whole.bound(posterior.kl, log_z / seen)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from psimil.inference.fitting import Pass, Record
+
+SETTLING = 5  # passes that a bound takes to settle after the last step of the kernel, at least
 
 
 @dataclass
@@ -16,14 +19,40 @@ class Convergence:
     bags: int
     previous: float | None = None
     converged: bool = False
+    rises: list[float] = field(default_factory=list)  # nats per bag, of passes since the kernel moved last
+    moved: bool = False
 
     def __call__(self, record: Pass) -> bool:
         """Whether to stop after this record."""
         bound = record.bound.total
+        if record.kernel_moved or self.moved:
+            self.rises.clear()
+        self.moved = record.kernel_moved
+        if self.previous is not None:
+            self.rises.append((bound - self.previous) / self.bags)
         if self.previous is not None and not record.kernel_moved:
             self.converged = abs(bound - self.previous) <= self.tol * self.bags
         self.previous = bound
         return self.converged
+
+    def expected(self, step: int, moves: int | None, most: int) -> int | None:
+        """Passes until the bound settles if its rise goes on falling as it did; None before that can be told.
+
+        Parameters
+        ----------
+        step : passes so far.
+        moves : the pass after which the kernel moves for the last time; None where it stays.
+        most : passes after which the fit ends in any case.
+        """
+        if self.tol == 0:
+            return most
+        if moves is not None and step <= moves:
+            return min(moves + SETTLING, most)
+        first, last = (abs(self.rises[0]), abs(self.rises[-1])) if self.rises else (0.0, 0.0)
+        if len(self.rises) > 2 and self.tol < last < first:
+            rate = math.log(first / last) / (len(self.rises) - 1)
+            return min(step + math.ceil(math.log(last / self.tol) / rate), most)
+        return None if moves is None else min(max(step + 1, moves + SETTLING), most)
 
 
 @dataclass

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from psimil.inference.collapsed import Adjoint, Backward, Collapsed, CollapsedBound, Forward, maximised
 from psimil.inference.fitting import prior_log_z
 from psimil.inference.local_pass import Local, Projection, Statistics, local_pass
-from psimil.inference.parts import Parts
+from psimil.inference.parts import Parts, Result, Task
+from psimil.inference.phases import tell
 from psimil.inference.posterior import Posterior
 from psimil.inference.problem import Chunk, Problem
 from psimil.inference.sparse_gp import SparseGP
@@ -32,11 +34,20 @@ def pass_over(
     """The statistics of all parts, or of some, and log Z: the same sums in the same order however they are run."""
     total: Statistics | None = None
     log_z = 0.0
-    for statistics, share in parts.map(PassTask(gp, posterior), chunks):
+    for statistics, share in _results(parts, PassTask(gp, posterior), chunks):
         total = statistics if total is None else total + statistics
         log_z += share
     assert total is not None  # a data set has at least one part
     return total, log_z
+
+
+def _results(parts: Parts, task: Task[Result], chunks: list[Chunk] | None) -> Iterator[Result]:
+    """The task's results for these parts, or for all, each told when it is there."""
+    of = len(parts.chunks if chunks is None else chunks)
+    for number, result in enumerate(parts.map(task, chunks), start=1):
+        if of > 1:
+            tell("parts of the data", number, of)
+        yield result
 
 
 def _local(problem: Problem, gp: SparseGP, posterior: Posterior) -> Local:
@@ -88,12 +99,12 @@ class PartedCollapsedBound:
         """F and dF / d log parameters at the kernel of ``gp``."""
         fixed = (self.before, self.posterior, self.log_z)
         forward = Forward.zero(gp.size)
-        for part in self.parts.map(ForwardTask(gp, *fixed), self.chunks):
+        for part in _results(self.parts, ForwardTask(gp, *fixed), self.chunks):
             forward = forward + part
 
         def backward(adjoint: Adjoint) -> Backward:
             total = Backward.zero(gp)
-            for part in self.parts.map(BackwardTask(gp, *fixed, adjoint), self.chunks):
+            for part in _results(self.parts, BackwardTask(gp, *fixed, adjoint), self.chunks):
                 total = total + part
             return total
 

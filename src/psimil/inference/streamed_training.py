@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psimil.foundations.errors import InputError
+from psimil.inference.cross_fit import SMALL
 from psimil.inference.fitting import Pass, Record, Schedule, ascend, first_posterior
 from psimil.inference.learning import CollapsedStep, KernelState, with_kernel
 from psimil.inference.local_pass import Projection, local_pass
@@ -25,6 +26,8 @@ from psimil.inference.monitors import Convergence
 from psimil.inference.options import Options
 from psimil.inference.part_tasks import PartedCollapsedBound, pass_over
 from psimil.inference.parts import PART_ROWS, Parts, StreamedParts
+from psimil.inference.phases import INDUCING, tell
+from psimil.inference.plan import tell_pass, tell_phases
 from psimil.inference.preparation import Supervision, choose_sparse_gp
 from psimil.inference.problem import Problem
 from psimil.inference.progress import Keep, Progress
@@ -39,6 +42,7 @@ Array = NDArray[Any]
 Spread = Callable[[StreamedParts], Parts]
 
 SAMPLED = 2000  # bags on which calibration and thresholds rest
+SCALING = "mean and deviation of the features"
 SCALING_ROWS = 1 << 18  # instances whose mean and deviation are worked out at a time
 
 
@@ -85,6 +89,7 @@ def train_streamed(
         options.dtype,
         options.device,
     )
+    tell(INDUCING, 0, 1)
     gp = first_sparse_gp(bags, scaling, supervision, options, rng)
     run = _Run(spread(parts), options, callbacks, keep, begun)
     last = run.learn(KernelState(gp, first_posterior(gp)), batch_bags is not None, rng)
@@ -131,12 +136,14 @@ def streamed_scaling(bags: Bags) -> Scaling:
     total, low, high = (np.zeros(bags.n_features) for _ in range(3))
     pieces = [slice(a, min(a + SCALING_ROWS, N)) for a in range(0, N, SCALING_ROWS)]
     low[:], high[:] = np.inf, -np.inf
-    for rows in pieces:
+    for number, rows in enumerate(pieces):
+        tell(SCALING, number, 2 * len(pieces))
         X = np.asarray(bags.stream[rows], dtype=np.float64)
         total += X.sum(axis=0)
         low, high = np.minimum(low, X.min(axis=0)), np.maximum(high, X.max(axis=0))
     location, square = total / N, np.zeros(bags.n_features)
-    for rows in pieces:
+    for number, rows in enumerate(pieces, start=len(pieces)):
+        tell(SCALING, number, 2 * len(pieces))
         square += np.square(np.asarray(bags.stream[rows], dtype=np.float64) - location).sum(axis=0)
     scale = np.sqrt(square / N)
     return Scaling(location, np.where((high > low) & (scale > 0), scale, 1.0))
@@ -172,6 +179,13 @@ class _Run:
         options = self.options
         step = CollapsedStep(log_z=options.log_z != "none") if options.hyperparameters else None
         self.rng = rng
+        tell_phases(
+            options,
+            taught_first=options.learns_on_logistic,
+            moves=step is not None and not batches,
+            guarded=False,
+            refitted=len(self.parts.labels.T) <= SMALL,
+        )
         if self.begun is not None:
             rng.bit_generator.state = self.begun.rng
         if options.learns_on_logistic and self.begun is not None and self.begun.stage != "kernel":
@@ -201,13 +215,14 @@ class _Run:
         accelerate = self.options.accelerate and has_exact_log_z(parts.density)
         begun = self._begun(stage)
         last = None if begun is None else begun.record
-        loop = ascend(run, state, move if step else None, Schedule(), accelerate=accelerate, begun=last)
-        return self._watch(loop, stage)
+        schedule = Schedule()
+        loop = ascend(run, state, move if step else None, schedule, accelerate=accelerate, begun=last)
+        return self._watch(loop, stage, schedule.last if step else None)
 
     def _begun(self, stage: str) -> Progress | None:
         return self.begun if self.begun is not None and self.begun.stage == stage else None
 
-    def _watch(self, passes: Iterator[Pass], stage: str) -> Pass:
+    def _watch(self, passes: Iterator[Pass], stage: str, moves: int | None = None) -> Pass:
         convergence = Convergence(self.options.tol, len(self.parts.labels.T))
         if (begun := self._begun(stage)) is not None:
             convergence.previous, self.converged = begun.record.bound.total, begun.converged
@@ -215,6 +230,7 @@ class _Run:
                 return begun.record
         for record in passes:
             stop = convergence(record)
+            tell_pass(stage, record, convergence, self.options, moves)
             seconds = time.perf_counter() - self.started
             self.history.append(
                 {"stage": stage, "iteration": record.step, **record.bound.as_dict(), "seconds": seconds}

@@ -14,6 +14,7 @@ from psimil.inference.calibration import IDENTITY, Calibration
 from psimil.inference.joint import joint_std
 from psimil.inference.latent import latent_moments
 from psimil.inference.moments import instance_moments, sampled_moments
+from psimil.inference.phases import tell
 from psimil.inference.posterior import Posterior
 from psimil.inference.prediction import Prediction
 from psimil.inference.sparse_gp import SparseGP
@@ -45,10 +46,11 @@ class TrainedModel:
 
     def latent(self, X: Array, *, raw: bool = False) -> tuple[Array, Array]:
         """Mean and variance (N,) of f at instances X (N, D) in input units; calibrated unless ``raw``."""
-        pieces = [
-            latent_moments(self.gp, self.posterior, self.scaling.apply(np.asarray(X[a : a + ROWS]), self.dtype))
-            for a in range(0, len(X), ROWS)
-        ]
+        pieces = []
+        for a in range(0, len(X), ROWS):
+            tell("instances predicted", a, len(X))
+            x = self.scaling.apply(np.asarray(X[a : a + ROWS]), self.dtype)
+            pieces.append(latent_moments(self.gp, self.posterior, x))
         mean, variance = pieces[0] if len(pieces) == 1 else map(np.concatenate, zip(*pieces, strict=True))
         return (mean, variance) if raw else self.calibration.apply(mean, variance)
 

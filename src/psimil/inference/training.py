@@ -23,6 +23,8 @@ from psimil.inference.log_z import has_exact_log_z
 from psimil.inference.loo import LeaveOneOut, log_predictive, loo_score, out_of_bag
 from psimil.inference.monitors import Convergence, EarlyStopping
 from psimil.inference.options import Options
+from psimil.inference.phases import INDUCING, THRESHOLDS, tell, tell_plan
+from psimil.inference.plan import tell_pass, tell_phases
 from psimil.inference.preparation import Supervision, choose_scaling, choose_sparse_gp
 from psimil.inference.problem import Problem, chunk_rows
 from psimil.inference.sparse_gp import SparseGP
@@ -90,6 +92,8 @@ def _train(
     scaling = previous.scaling if previous else choose_scaling(bags, options)
     X = scaling.apply(bags.X, options.dtype)
     labels = Labels(supervision.T, bags.offsets, options.log_H, supervision.known)
+    if previous is None:
+        tell(INDUCING, 0, 1)
     gp = previous.gp if previous else choose_sparse_gp(X, scaling, bags, supervision, options, rng)
     streamed = options.chunk_size is not None or X.itemsize * len(X) * gp.size > CACHE_BYTES
     problem = Problem(
@@ -131,7 +135,15 @@ class Fit:
     def learn(self, state: KernelState, pi: Array | None) -> Record:
         """Kernel first where the logistic model or fewer inducing points teach it, then the model's own passes."""
         options, step, few = self.options, self._kernel_step(), self._fewer_points(state.gp)
-        if options.learns_on_logistic or few is not None:
+        taught_first = options.learns_on_logistic or few is not None
+        tell_phases(
+            options,
+            taught_first=taught_first,
+            moves=step is not None,
+            guarded=self._is_guarded,
+            refitted=self._is_refitted,
+        )
+        if taught_first:
             teacher = replace(self.problem, density=HyperbolicSecant()) if options.learns_on_logistic else self.problem
             first = state if few is None else KernelState(few, first_posterior(few))
             gp = with_kernel(state.gp, self.run(teacher, first, step, pi, stage="kernel").gp.kernel.log_parameters)
@@ -158,12 +170,23 @@ class Fit:
 
     def _reconsider(self, record: Record) -> SparseGP:
         """The kernel that out-of-bag scores prefer to the one the bound has chosen."""
-        options, few = self.options, len(self.problem.labels.T) <= SMALL
-        if options.hyperparameters == "loo":
-            return search_kernel(record, self.problem, options.first_aggregate)
-        if options.hyperparameters == "collapsed" and few and options.kernel is None:
-            return guard_kernel(record, self.problem, options.first_aggregate)
+        if self.options.hyperparameters == "loo":
+            return search_kernel(record, self.problem, self.options.first_aggregate)
+        if self._is_guarded:
+            return guard_kernel(record, self.problem, self.options.first_aggregate)
         return record.gp
+
+    @property
+    def _is_guarded(self) -> bool:
+        """Whether fixed kernels are tried beside the learned one."""
+        options, few = self.options, len(self.problem.labels.T) <= SMALL
+        return options.hyperparameters == "collapsed" and few and options.kernel is None
+
+    @property
+    def _is_refitted(self) -> bool:
+        """Whether bags are held out by refits, where that is cheap."""
+        T = self.problem.labels.T
+        return self.options.learns_from_unseen and len(T) <= SMALL and min(T.sum(), len(T) - T.sum()) >= FEWEST
 
     def run(
         self, problem: Problem, state: KernelState, step: KernelStep | None, pi: Array | None, stage: str
@@ -177,6 +200,7 @@ class Fit:
         for record in iterate(problem, state, step_kernel=step, schedule=schedule, pi=pi, accelerate=accelerate):
             row = {"stage": stage, "iteration": record.step, **record.bound.as_dict()}
             stop = convergence(record)
+            tell_pass(stage, record, convergence, options, schedule.last if step else None)
             if stopping is not None:
                 stop = stopping(record) or (stop and options.early_stopping is None)
                 row[f"eval_{options.early_stopping}"] = stopping.scores[-1]
@@ -236,8 +260,8 @@ class Fit:
 
     def _cross_fit(self, record: Record, latent: LatentBags) -> LatentBags:
         """Out-of-fold moments by refitting where that is cheap; the leave-one-out moments otherwise."""
-        T, options = self.problem.labels.T, self.options
-        if not options.learns_from_unseen or len(T) > SMALL or min(T.sum(), len(T) - T.sum()) < FEWEST:
+        options = self.options
+        if not self._is_refitted:
             return latent
         rng = np.random.default_rng(self.seed)
 
@@ -254,8 +278,12 @@ class Fit:
     def finish(self, record: Record, bags: Bags) -> Training:
         """Calibration, thresholds and recalibration from the out-of-bag scores of the last record."""
         options, T = self.options, self.problem.labels.T
+        tell("leave-one-out", 0, 1)
         latent = out_of_bag(record, self.problem, options.first_aggregate)
-        model = taught(self._model(record), self._cross_fit(record, latent), options)
+        unseen = self._cross_fit(record, latent)
+        tell(THRESHOLDS, 0, 1)
+        model = taught(self._model(record), unseen, options)
         left_out = model.assemble(bags, model.calibration.apply(latent.mean, latent.variance))
         loo = LeaveOneOut(left_out, log_predictive(left_out.log_odds, T))
+        tell_plan({})
         return Training(model, self.history, loo, record.local.pi, self.converged)

@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from psimil.datasets.torchmil import FEATURES
 from psimil.foundations.errors import InputError, MissingFile
+from psimil.inference.phases import tell
 from psimil.paths import as_path
 from psimil.store.archive import Archive
 from psimil.store.chunks import csv_chunks, parquet_chunks
@@ -17,6 +18,9 @@ from psimil.store.folders import H5Folder, TorchmilFolder
 from psimil.store.manifest import Manifest, read_manifest
 from psimil.store.tabular import Table
 from psimil.store.writer import StoreWriter
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Progress = Callable[[int], AbstractContextManager[Callable[[str], None]]]
 
@@ -107,10 +111,17 @@ def _table(
     if source.name.endswith(".npz"):
         return Archive(source, features, positive)
     if source.name.endswith((".csv", ".csv.gz")):
-        return Table(lambda: csv_chunks(source, bag), source.name, bag, label, instance_label, features, positive)
+        return Table(lambda: _told(csv_chunks(source, bag)), source.name, bag, label, instance_label, features, positive)
     if source.name.endswith((".parquet", ".pq")):
-        return Table(lambda: parquet_chunks(source), source.name, bag, label, instance_label, features, positive)
+        return Table(lambda: _told(parquet_chunks(source)), source.name, bag, label, instance_label, features, positive)
     raise InputError(f"{source.name}: unknown kind of table. Give a .csv, .csv.gz, .parquet or .npz file.")
+
+
+def _told(chunks: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+    """The chunks of a table, told one by one: they are read once to count them, and once more to keep them."""
+    for number, chunk in enumerate(chunks, start=1):
+        tell("parts read", number)
+        yield chunk
 
 
 def _import_folder(
