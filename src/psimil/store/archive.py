@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psimil.archives import KEYS, MAX_BYTES, member, table_from_archive
+from psimil.feature_choice import Names, chosen_columns
 from psimil.foundations.errors import InputError
 from psimil.store.chunks import ArchivedRows, chunk_rows
 from psimil.store.tabular import Rows
@@ -24,7 +25,7 @@ class Archive:
     Parameters
     ----------
     path : as for :func:`psimil.tables.read_bags`.
-    features : which features to keep; None keeps all.
+    features, drop : which features to keep and which not; None keeps all.
 
     Attributes
     ----------
@@ -41,7 +42,7 @@ class Archive:
     [([1, 0], [[1.0], [2.0]])]
     """
 
-    def __init__(self, path: Path, features: Sequence[str] | None = None) -> None:
+    def __init__(self, path: Path, features: Names = None, drop: Names = None) -> None:
         arrays = _without_matrix(path)
         self._matrix = ArchivedRows(path)
         shape, dtype = self._matrix.shape, self._matrix.dtype
@@ -54,8 +55,8 @@ class Archive:
         if shape[0] * shape[1] * dtype.itemsize > self._matrix.most_bytes:
             raise InputError(f"{path.name}: X has shape {shape}, which is more than the file holds.")
         names = arrays.pop("feature_names", None)
-        columns = _columns(path.name, names, features, shape[1])
-        self.feature_names = None if names is None and features is None else tuple(columns)
+        columns = _columns(path.name, names, features, drop, shape[1])
+        self.feature_names = None if names is None and features is None and drop is None else tuple(columns)
         self._numbers, self.n_features = list(columns.values()), len(columns)
         bones = np.zeros((shape[0], 1), np.float32)  # bags and labels are found without the features
         table = table_from_archive({"X": bones, **arrays}, path.name)
@@ -93,12 +94,10 @@ def _without_matrix(path: Path) -> dict[str, Array]:
         raise InputError(f"{path.name} cannot be read as an npz archive: {' '.join(str(error).split())}.") from error
 
 
-def _columns(name: str, names: Array | None, features: Sequence[str] | None, width: int) -> dict[str, int]:
+def _columns(name: str, names: Array | None, features: Names, drop: Names, width: int) -> dict[str, int]:
     """Number of each chosen feature by its name."""
     known = list(map(str, np.arange(width) if names is None else names.ravel()))
     if len(known) != width:
         raise InputError(f"{name}: {width} features but {len(known)} feature_names.")
-    for feature in features or ():
-        if feature not in known:
-            raise InputError(f'{name} has no feature "{feature}".')
-    return {feature: known.index(feature) for feature in (known if features is None else features)}
+    position = {feature: n for n, feature in enumerate(known)}
+    return {feature: position[feature] for feature in chosen_columns(known, name, (), features, drop)}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -10,8 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psimil.bagtable import bag_labels, instance_labels
-from psimil.columns import INSTANCE_LABEL, LABEL, NUMERIC, as_numbers, ids_as_text, whole_numbers
-from psimil.foundations.errors import DataWarning, InputError
+from psimil.columns import INSTANCE_LABEL, LABEL, as_numbers, ids_as_text, whole_numbers
+from psimil.feature_choice import Names
+from psimil.feature_columns import FeatureColumns
+from psimil.foundations.errors import InputError
 from psimil.model.bags import Bags
 from psimil.store.layout import UNKNOWN
 
@@ -60,34 +61,33 @@ class Table:
         bag: str = "bag",
         label: str | None = None,
         instance_label: str | None = None,
-        features: Sequence[str] | None = None,
+        features: Names = None,
+        drop: Names = None,
     ) -> None:
         self._chunks, self._name, self._bag = chunks, name, bag
-        counts: dict[str, int] = {}
-        kinds: dict[Any, set[str]] = {}
+        self._label, self._instance_label = label, instance_label
+        found: FeatureColumns | None = None
         n_rows = self.n_chunks = 0
         for chunk in chunks():
-            if not kinds:
-                self._check_columns(chunk, (bag, label, instance_label, *(features or ())))
-                kinds = {column: set() for column in chunk.columns}
+            if n_rows == 0:
+                self._check_columns(chunk, (bag, label, instance_label))
+                self._label = label or (LABEL if LABEL in chunk.columns else None)
+                self._instance_label = instance_label or (INSTANCE_LABEL if INSTANCE_LABEL in chunk.columns else None)
             if len(chunk):
-                for column, dtype in zip(chunk.columns, chunk.dtypes, strict=True):
-                    kinds[column].add(dtype.kind)
-                found = np.unique(ids_as_text(chunk[bag], bag, n_rows), return_counts=True)
-                for identifier, n in zip(*found, strict=True):
-                    counts[str(identifier)] = counts.get(str(identifier), 0) + int(n)
+                if found is None:
+                    others = {bag, self._label, self._instance_label}
+                    found = FeatureColumns(list(chunk.columns), name, others, features, drop)
+                found.look(chunk, ids_as_text(chunk[bag], bag, n_rows))
                 n_rows, self.n_chunks = n_rows + len(chunk), self.n_chunks + 1
-        if not n_rows:
+        if found is None:
             raise InputError(f"{name} has no rows: 0 bags. Give at least 1 bag.")
-        self._label = label or (LABEL if LABEL in kinds else None)
-        self._instance_label = instance_label or (INSTANCE_LABEL if INSTANCE_LABEL in kinds else None)
-        self._features = list(features) if features is not None else self._numeric(kinds)
+        self._features = found.names()
         self.feature_names: tuple[str, ...] | None = tuple(map(str, self._features))
         self.n_features = len(self._features)
-        text = np.array(list(counts))
+        text = np.array(list(found.sizes))
         ids = whole_numbers(text)
         order = np.argsort(ids)
-        self.ids, self.sizes = ids[order], np.array(list(counts.values()))[order]
+        self.ids, self.sizes = ids[order], np.array(list(found.sizes.values()))[order]
         self._position = {str(text[k]): b for b, k in enumerate(order)}
         self.y: NDArray[np.int64] | None = None
 
@@ -136,16 +136,3 @@ class Table:
                 raise InputError(f'{self._name} has no column "{column}". Columns: {columns}.')
         if not chunk.columns.is_unique:
             raise InputError(f'{self._name} has more than one column "{chunk.columns[chunk.columns.duplicated()][0]}".')
-
-    def _numeric(self, kinds: dict[Any, set[str]]) -> list[Any]:
-        """The columns that are features: numbers in every chunk, or true and false in every chunk."""
-        candidates = [c for c in kinds if c not in (self._bag, self._label, self._instance_label)]
-        numeric = [c for c in candidates if kinds[c] == {"b"} or kinds[c] <= set(NUMERIC) - {"b"}]
-        if not numeric:
-            raise InputError(f"{self._name} has no numeric feature column beside the bag and label columns.")
-        if len(numeric) < len(candidates):
-            skipped = ", ".join(str(c) for c in candidates if c not in numeric)
-            warnings.warn(
-                f"{self._name}: columns that are not numeric are not used: {skipped}.", DataWarning, stacklevel=4
-            )
-        return numeric
