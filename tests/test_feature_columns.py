@@ -251,6 +251,21 @@ def test_the_readers_warn_alike(write, read):
     ]
 
 
+def test_the_readers_of_archives_warn_alike(savez, read):
+    table = frame()
+    X = np.column_stack([table[["f1", "f2"]], np.arange(40), np.repeat(np.arange(10), 4)])
+    path = savez(X=X, bag_ids=table["bag"].to_numpy(str))
+    with pytest.warns(DataWarning) as caught:
+        assert read(path) == (["0", "1", "2", "3"], X.tolist())
+    assert [str(one.message).split(", which")[0] for one in caught] == [
+        'bags.npz: feature "2" is the order of the rows',
+        'bags.npz: feature "3" is the order or the number of the bag',
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        read(path, drop=["2", "3"])
+
+
 @given(
     n_bags=st.integers(1, 30),
     size=st.integers(1, 9),

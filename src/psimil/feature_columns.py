@@ -30,8 +30,6 @@ MIXED = {
     FOREIGN: "{} in row {}, which is no number here. Write all decimals with a point",
     WRITTEN: "numbers as text, {} in row {}. Store them as numbers",
 }
-
-
 Seen = dict[int, tuple[int, str]]  # first row and value of each
 
 
@@ -91,6 +89,11 @@ leave the column out with --drop "f".
                 if kind not in NUMERIC or not order.alive:
                     del self._orders[column]
         self._rows += len(frame)
+
+    @property
+    def watching(self) -> bool:
+        """Whether a feature can still turn out to be the order of rows or bags."""
+        return bool(self._orders)
 
     def names(self) -> list[Any]:
         """The features, when all rows have been seen; warns of columns of text and of those that follow the order."""

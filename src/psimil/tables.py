@@ -5,11 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from psimil.archives import read_archive, table_from_archive
 from psimil.atomic import atomic_write
 from psimil.bagtable import BagTable
 from psimil.delimited import DELIMITED
 from psimil.feature_choice import Names, chosen_columns
+from psimil.feature_columns import FeatureColumns
 from psimil.foundations.errors import InputError, MissingFile
 from psimil.frames import read_csv, read_parquet, table_from_frame
 from psimil.paths import as_path
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BagTable", "read_bags", "write_table"]
 
+BLOCK = 1000  # rows of an archive that are looked at together
 FORMULA_STARTS = ("=", "+", "-", "@", "\t")
 
 
@@ -90,13 +94,21 @@ def read_bags(
 
 
 def _of_archive(arrays: dict[str, Any], name: str, features: Names, drop: Names) -> BagTable:
-    names = list(map(str, arrays["feature_names"].ravel())) if "feature_names" in arrays else None
-    if "X" in arrays and arrays["X"].ndim == 2:
-        names = names or list(map(str, range(arrays["X"].shape[1])))
-        chosen = chosen_columns(names, name, (), features, drop)
-        if chosen != names:
-            return table_from_archive(arrays, name, chosen)
-    return table_from_archive(arrays, name)
+    import pandas as pd
+
+    X = arrays.get("X", np.empty(0))
+    names = list(map(str, arrays.get("feature_names", np.arange(X.shape[-1])).ravel()))
+    if X.ndim != 2 or X.shape[1] != len(names):
+        return table_from_archive(arrays, name)  # says what is wrong
+    chosen = chosen_columns(names, name, (), features, drop)
+    table = table_from_archive(arrays, name, None if chosen == names else chosen)
+    found = FeatureColumns(names, name, (), features, drop)
+    ids = table.bags.in_input_order(table.bags.bag_index)
+    for start in range(0, len(X), BLOCK):
+        if found.watching:
+            found.look(pd.DataFrame(X[start : start + BLOCK], columns=names), ids[start : start + BLOCK])
+    found.names()
+    return table
 
 
 def _of_store(table: BagTable, name: str, features: Names, drop: Names) -> BagTable:
