@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 
 FEW = 8  # rows, or bags, whose order a measurement can follow by chance
+RARE = 1e-3  # chance at which that is no chance
 ROWS, BAGS = "the order of the rows", "the order or the number of the bag"
 
 
@@ -63,7 +64,8 @@ class Order:
         """What the column follows, in words, in a table whose bags have these sizes (B,); None for a measurement.
 
         Every step from row to row in one direction, equal steps when the bags are few; or one value in each bag that
-        rises or falls from bag to bag, or that is another whole number in every bag.
+        rises or falls from bag to bag, or that is another whole number in every bag, so close together that numbers
+        drawn at random would have met.
         """
         equal_steps = self._least == self._most
         if self._by_row and sizes.sum() >= FEW and len(sizes) >= (2 if equal_steps else FEW):
@@ -72,7 +74,7 @@ class Order:
             return None
         several = (sizes > 1).sum() >= FEW  # otherwise one value in each bag means nothing
         with np.errstate(over="ignore", invalid="ignore"):
-            named = several and _different_whole_numbers(self._values)
+            named = several and _different_whole_numbers(self._values) and _would_have_met(self._values)
             return BAGS if named or _rises_or_falls(self._values) else None
 
 
@@ -87,3 +89,9 @@ def _rises_or_falls(values: Array) -> bool:
 
 def _different_whole_numbers(values: Array) -> bool:
     return bool((values == np.floor(values)).all()) and len(np.unique(values)) == len(values)
+
+
+def _would_have_met(values: Array) -> bool:
+    """Whether as many whole numbers, drawn from the range of these, are hardly ever all different."""
+    spread = np.ptp(values) + 1.0
+    return bool(np.log1p(-np.arange(len(values)) / spread).sum() < np.log(RARE))
