@@ -25,6 +25,7 @@ from psimil.tables import read_bags
 
 KINDS = (".csv", ".csv.gz", ".parquet", ".npz")  # the first byte of an input, modulo 8, says which; 4 to 7: in chunks
 WORDS = (b"bag", b"label", b"instance_label", b"\n", b",", b'"', b"\r", b"\xef\xbb\xbf", b"\xff\xfe", b"NA", b"PAR1")
+WORDS += (b";", b"\t", b"1,5", b"1.234,5", b"Unnamed: 0", b"True")
 WORDS += (b"bag,f\n", b"'descr': '<U4'", b"'|O'", b"'<c16'", b"'<M8[ns]'", b"'fortran_order': True", b"(0,)", b"(3, 2)")
 WORDS += (b"(1000000000000, 2)", b"X.npy", b"bag_ids.npy", b"offsets.npy", b"\x93NUMPY\x02\0", b"'<f8'", b"'|b1'")
 CSV = (
@@ -32,6 +33,9 @@ CSV = (
     b'bag,name,f\n"a, b",x,1\n007,y,2\n',
     b"f,bag\n1,a\n2,\n",
     b"bag,f\n1,2,3\n",
+    b"bag;f;g, h\n1;2,5;1\n2;1e3;2\n",
+    b"f\tbag\tg\n0.5\ta\t1,5\n1\tb\t'1'000\n",
+    b",bag,f\n0,a,1\n1,b,x\n",
 )
 
 

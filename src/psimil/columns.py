@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -94,9 +96,12 @@ def as_numbers(column: pd.Series[Any], name: str) -> NDArray[np.float64]:
     Traceback (most recent call last):
     psimil.foundations.errors.InputError: column "label" must hold numbers, got 'yes' among them.
     """
-    if column.dtype.kind not in NUMERIC and column.notna().any():
-        raise InputError(f'column "{name}" must hold numbers, got {_first(column)} among them.')
-    return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
+    try:
+        if column.dtype.kind in NUMERIC or all(isinstance(value, (Real, Decimal)) for value in column.dropna()):
+            return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
+    except Exception as error:  # pyarrow has its own family of errors; numbers beyond any float
+        raise InputError(f'column "{name}" must hold numbers, got {_first(column)} among them.') from error
+    raise InputError(f'column "{name}" must hold numbers, got {_first(column)} among them.')
 
 
 def _first(column: pd.Series[Any]) -> str:

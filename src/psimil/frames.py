@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
 import warnings
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,20 +12,21 @@ from numpy.typing import NDArray
 
 from psimil.bagtable import BagTable, bag_labels, instance_labels
 from psimil.classes import ZERO_ONE
-from psimil.columns import INSTANCE_LABEL, LABEL, NUMERIC, as_labels, as_numbers, ids_as_text, whole_numbers
-from psimil.foundations.errors import DataWarning, InputError
+from psimil.columns import INSTANCE_LABEL, LABEL, as_labels, as_numbers, ids_as_text, whole_numbers
+from psimil.delimited import csv_options
+from psimil.feature_choice import Names, one_line
+from psimil.feature_columns import FeatureColumns
+from psimil.foundations.errors import InputError
 from psimil.model.bags import Bags
 
 if TYPE_CHECKING:
     import pandas as pd
 
-EMPTY = ["", "NA", "N/A", "NaN", "nan", "None", "null", "NULL"]
-
 Array = NDArray[Any]
 
 
 def read_csv(path: Path, text: str = "bag") -> pd.DataFrame:
-    r"""The table in a CSV file with a header line; column ``text`` is kept as it is written.
+    r"""The table in a text file with a header line, see :func:`psimil.delimited.csv_options`.
 
     Examples
     --------
@@ -42,39 +40,14 @@ def read_csv(path: Path, text: str = "bag") -> pd.DataFrame:
     import pandas as pd
 
     try:
-        header = csv_header(path)
+        options = csv_options(path, text)
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)  # rows longer than the header
-            empty = {column: EMPTY for column in header if column != text}
-            options = {"dtype": {text: str}, "na_values": empty, "keep_default_na": False, "low_memory": False}
-            return pd.read_csv(path, index_col=False, **options)
+            return pd.read_csv(path, **options)
     except InputError:
         raise
     except Exception as error:  # parser, codec and gzip fail in many ways on a damaged or hostile file
         raise InputError(f"{path.name} cannot be read as CSV: {reason(error, path)}.") from error
-
-
-def csv_header(path: Path) -> list[str]:
-    r"""Names of the columns of a CSV file, each another one; pandas would take seconds for very many.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as directory:
-    ...     path = Path(directory) / "bags.csv"
-    ...     _ = path.write_text('bag,"f, g"\n007,1.5\n')
-    ...     csv_header(path)
-    ['bag', 'f, g']
-    """
-    opened = gzip.open if path.suffix == ".gz" else open
-    with opened(path, "rt", encoding="utf-8-sig", newline="") as lines:
-        header = next((row for row in csv.reader(lines) if row), [])
-    known: set[str] = set()
-    for column in header:
-        if column in known:
-            raise InputError(f'{path.name} has more than one column "{column}".')
-        known.add(column)
-    return header
 
 
 def read_parquet(path: Path) -> pd.DataFrame:
@@ -106,7 +79,8 @@ def table_from_frame(
     bag: str = "bag",
     label: str | None = None,
     instance_label: str | None = None,
-    features: Sequence[str] | None = None,
+    features: Names = None,
+    drop: Names = None,
     **labels: Any,
 ) -> BagTable:
     """The bags in a data frame; the arguments are those of :func:`psimil.tables.read_bags`.
@@ -118,10 +92,10 @@ def table_from_frame(
     >>> table.bags.X.tolist(), table.y.tolist()
     ([[0.5], [0.25]], [1, 0])
     """
-    for column in (bag, label, instance_label, *(features or ())):
+    for column in (bag, label, instance_label):
         if column is not None and column not in frame.columns:
             raise InputError(
-                f'{name} has no column "{column}". Columns: {_one_line(", ".join(map(str, frame.columns)))}.'
+                f'{name} has no column "{column}". Columns: {one_line(", ".join(map(str, frame.columns)))}.'
             )
     if not frame.columns.is_unique:
         raise InputError(f'{name} has more than one column "{frame.columns[frame.columns.duplicated()][0]}".')
@@ -129,9 +103,12 @@ def table_from_frame(
         raise InputError(f"{name} has no rows: 0 bags. Give at least 1 bag.")
     label = label or (LABEL if LABEL in frame.columns else None)
     instance_label = instance_label or (INSTANCE_LABEL if INSTANCE_LABEL in frame.columns else None)
-    chosen = _feature_columns(frame, name, features, {bag, label, instance_label})
+    ids = ids_as_text(frame[bag], bag)
+    found = FeatureColumns(list(frame.columns), name, {bag, label, instance_label}, features, drop)
+    found.look(frame, ids)
+    chosen = found.names()
     X = np.column_stack([as_numbers(frame[column], column) for column in chosen])
-    bags = Bags.from_arrays(X, whole_numbers(ids_as_text(frame[bag], bag)))
+    bags = Bags.from_arrays(X, whole_numbers(ids))
     bags = replace(bags, feature_names=tuple(map(str, chosen)))
     known, y = (ZERO_ONE, None) if label is None else bag_labels(bags, as_labels(frame[label], label), **labels)
     return BagTable(
@@ -142,21 +119,6 @@ def table_from_frame(
     )
 
 
-def _feature_columns(
-    frame: pd.DataFrame, name: str, features: Sequence[str] | None, others: set[str | None]
-) -> list[str]:
-    if features is not None:
-        return list(features)
-    candidates = [column for column in frame.columns if column not in others]
-    numeric = [column for column in candidates if frame[column].dtype.kind in NUMERIC]
-    if not numeric:
-        raise InputError(f"{name} has no numeric feature column beside the bag and label columns.")
-    if len(numeric) < len(candidates):
-        skipped = ", ".join(str(column) for column in candidates if column not in numeric)
-        warnings.warn(f"{name}: columns that are not numeric are not used: {skipped}.", DataWarning, stacklevel=4)
-    return numeric
-
-
 def reason(error: Exception, path: Path) -> str:
     """What a reader says about a file, in one line and without its folder.
 
@@ -165,8 +127,4 @@ def reason(error: Exception, path: Path) -> str:
     >>> reason(OSError("cannot open '/home/me/bags.parquet'."), Path("/home/me/bags.parquet"))
     "cannot open 'bags.parquet'"
     """
-    return _one_line(str(error).replace(str(path), path.name))
-
-
-def _one_line(message: object) -> str:
-    return " ".join(str(message).split()).rstrip(".")
+    return one_line(str(error).replace(str(path), path.name))

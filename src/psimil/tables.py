@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from psimil.archives import read_archive, table_from_archive
 from psimil.atomic import atomic_write
 from psimil.bagtable import BagTable
 from psimil.classes import Classes
+from psimil.delimited import DELIMITED
+from psimil.feature_choice import Names, chosen_columns
+from psimil.feature_columns import FeatureColumns
 from psimil.foundations.errors import InputError, MissingFile
 from psimil.frames import read_csv, read_parquet, table_from_frame
 from psimil.paths import as_path
@@ -19,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BagTable", "read_bags", "write_table"]
 
+BLOCK = 1000  # rows of an archive that are looked at together
 FORMULA_STARTS = ("=", "+", "-", "@", "\t")
 
 
@@ -28,7 +33,8 @@ def read_bags(
     bag: str = "bag",
     label: str | None = None,
     instance_label: str | None = None,
-    features: Sequence[str] | None = None,
+    features: Names = None,
+    drop: Names = None,
     positive: str | None = None,
     classes: Classes | None = None,
 ) -> BagTable:
@@ -36,15 +42,18 @@ def read_bags(
 
     Parameters
     ----------
-    path : ``.csv``, ``.csv.gz``, ``.parquet`` or ``.npz``, or a store (:mod:`psimil.store`).
-        An npz archive holds ``X`` (N, D) with ``bag_ids`` (N,), or
-        with ``offsets`` (B+1,) and optionally ``ids`` (B,); optionally ``y`` (per row, or per bag in the order of
-        ``ids`` or of ascending ``bag_ids``), ``y_instances`` (N,) and ``feature_names`` (D,).
+    path : ``.csv``, ``.tsv`` or ``.txt`` (also ``.gz``), ``.parquet`` or ``.npz``, or a store (:mod:`psimil.store`).
+        Commas, semicolons or tabs separate the columns of text. An npz archive holds ``X`` (N, D) with ``bag_ids``
+        (N,), or with ``offsets`` (B+1,) and optionally ``ids`` (B,); optionally ``y`` (per row, or per bag in the order
+        of ``ids`` or of ascending ``bag_ids``), ``y_instances`` (N,) and ``feature_names`` (D,).
     bag : column of the bag ids.
     label : column of the bag labels, repeated on every row of the bag; None takes "label" if there is one.
     instance_label : column of the instance labels, -1 or empty for unknown; None takes "instance_label" if there is
         one.
-    features : feature columns; None takes every other numeric column.
+    features : feature columns in this order, names or patterns such as ``"f*"``; None takes every other column. A
+        column of numbers with text in it, or one without a name, is refused; columns of nothing but text are left out
+        with a warning.
+    drop : columns that are no features, names or patterns.
     positive : the label of positive bags; needed unless labels are 0 and 1, False and True, or -1 and 1.
     classes : the two classes of a model, when the file is to be scored by it; other labels are refused.
 
@@ -74,19 +83,46 @@ def read_bags(
         from psimil.store import is_store, open_store
 
         if is_store(path):
-            return open_store(path).table()
+            return _of_store(open_store(path).table(), path.name, features, drop)
         raise InputError(f"{path.name} is a directory. Name a file, or a store of psimil data import.")
     if not path.exists():
         raise MissingFile(f"{path.name} was not found. Check the path.")
     if path.name.endswith(".npz"):
-        return table_from_archive(read_archive(path), path.name, features, positive=positive, classes=classes)
-    if path.name.endswith((".csv", ".csv.gz")):
+        return _of_archive(read_archive(path), path.name, features, drop, positive=positive, classes=classes)
+    if path.name.endswith(DELIMITED):
         frame = read_csv(path, text=bag)
     elif path.name.endswith((".parquet", ".pq")):
         frame = read_parquet(path)
     else:
-        raise InputError(f"{path.name}: unknown kind of table. Give a .csv, .csv.gz, .parquet or .npz file.")
-    return table_from_frame(frame, path.name, bag, label, instance_label, features, positive=positive, classes=classes)
+        raise InputError(f"{path.name}: unknown kind of table. Give a .csv, .tsv, .txt, .parquet or .npz file.")
+    labels = {"positive": positive, "classes": classes}
+    return table_from_frame(frame, path.name, bag, label, instance_label, features, drop, **labels)
+
+
+def _of_archive(arrays: dict[str, Any], name: str, features: Names, drop: Names, **labels: Any) -> BagTable:
+    import pandas as pd
+
+    X = arrays.get("X", np.empty(0))
+    names = list(map(str, arrays.get("feature_names", np.arange(X.shape[-1])).ravel()))
+    if X.ndim != 2 or X.shape[1] != len(names):
+        return table_from_archive(arrays, name)  # says what is wrong
+    chosen = chosen_columns(names, name, (), features, drop)
+    table = table_from_archive(arrays, name, None if chosen == names else chosen, **labels)
+    found = FeatureColumns(names, name, (), features, drop)
+    ids = table.bags.in_input_order(table.bags.bag_index)
+    for start in range(0, len(X), BLOCK):
+        if found.watching:
+            found.look(pd.DataFrame(X[start : start + BLOCK], columns=names), ids[start : start + BLOCK])
+    found.names()
+    return table
+
+
+def _of_store(table: BagTable, name: str, features: Names, drop: Names) -> BagTable:
+    """The table of a store, whose features are those that were imported."""
+    names = list(table.feature_names)
+    if chosen_columns(names, name, (), features, drop) != names:
+        raise InputError(f"{name} is a store, which has its features. Choose them when you import: psimil data import.")
+    return table
 
 
 def write_table(frame: pd.DataFrame, path: str | Path) -> None:

@@ -16,12 +16,13 @@ if TYPE_CHECKING:
     from psimil.estimator import PsiVGPMIL
 
 CHOSEN_BY_NAME = ("model", "alpha", "beta", "preset")
+COLUMNS = ("features", "drop")  # lists of names, which are no parameters of the estimator
 NOT_IN_FILES = ("self", "inducing_points", "warm_start", "verbose")
 NONE = "none"  # TOML has no null
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """The settings in a TOML file; its keys are the constructor's parameters, or model, alpha, beta, preset."""
+    """The settings in a TOML file: parameters of the constructor, model, alpha, beta, preset; features and drop."""
     from psimil.estimator import PsiVGPMIL
     from psimil.foundations.errors import InputError, MissingFile
 
@@ -34,10 +35,15 @@ def read_config(path: Path) -> dict[str, Any]:
         raise InputError(f"config file {path.name} is not text in UTF-8.") from None
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise UsageProblem(f"config file {path.name} is not valid TOML: {error}.") from None
-    allowed = [n for n in signature(PsiVGPMIL.__init__).parameters if n not in NOT_IN_FILES] + list(CHOSEN_BY_NAME)
-    for key in values:
+    allowed = [n for n in signature(PsiVGPMIL.__init__).parameters if n not in NOT_IN_FILES] + [
+        *CHOSEN_BY_NAME,
+        *COLUMNS,
+    ]
+    for key, value in values.items():
         if key not in allowed:
             raise UsageProblem(_unknown(key, text, allowed))
+        if key in COLUMNS and not (isinstance(value, list) and all(isinstance(name, str) for name in value)):
+            raise UsageProblem(f"{key} must be a list of names of columns in the config file, got {value!r}.")
     return values
 
 
@@ -76,8 +82,8 @@ def build(given: dict[str, Any], file: dict[str, Any]) -> PsiVGPMIL:
     return estimator
 
 
-def config_text(estimator: PsiVGPMIL) -> str:
-    """The estimator's parameters as TOML that :func:`read_config` and :func:`build` read back.
+def config_text(estimator: PsiVGPMIL, columns: dict[str, Any] | None = None) -> str:
+    """The estimator's parameters, and which columns were asked for, as TOML that :func:`read_config` reads back.
 
     Examples
     --------
@@ -90,7 +96,7 @@ def config_text(estimator: PsiVGPMIL) -> str:
     values = parameters_json({k: v for k, v in estimator.get_params(deep=False).items() if k not in NOT_IN_FILES})
     usual = type(estimator)().get_params(deep=False)
     values = {key: NONE if value is None and usual[key] is not None else value for key, value in values.items()}
-    values["H"] = estimator.H
+    values |= {"H": estimator.H, **(columns or {})}
     scalars = {k: v for k, v in values.items() if v is not None and not isinstance(v, dict)}
     tables = {k: v for k, v in values.items() if isinstance(v, dict)}
     lines = ["# Resolved settings; use again with: psimil fit BAGS --out RUN --config config.toml"]
@@ -106,7 +112,7 @@ def _model(name: str | None, gamma: dict[str, Any], models: dict[str, Any]) -> t
 
     if name is not None and name not in models:
         raise InputError(f"model must be one of {', '.join(models)}, got {name!r}.")
-    cls = models[name or "gvgpmil"]
+    cls = models[name or ("gvgpmil" if gamma else "vgpmil")]
     if not gamma:
         return cls, cls._default_density
     if name == "vgpmil":

@@ -7,14 +7,27 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from psimil.cli.arguments import STORE, TABLE, check_arguments
 from psimil.cli.exits import NOTE
-from psimil.cli.options import BagColumn, Debug, InstanceColumn, Json, LabelColumn, Positive, Quiet, choice
+from psimil.cli.options import (
+    BagColumn,
+    Debug,
+    DropNames,
+    FeatureNames,
+    InstanceColumn,
+    Json,
+    LabelColumn,
+    Positive,
+    Quiet,
+    choice,
+    names,
+)
 from psimil.cli.shell import Shell
 
 if TYPE_CHECKING:
     from psimil.store.manifest import Manifest
 
-SOURCE_HELP = "CSV, parquet or npz file with one row per instance, torchmil folder, or folder of h5 files."
+SOURCE_HELP = "CSV, TSV, parquet or npz file with one row per instance, torchmil folder, or folder of h5 files."
 
 StoreFolder = Annotated[Path, typer.Argument(metavar="STORE", help="Folder of the store.", show_default=False)]
 
@@ -35,6 +48,8 @@ def import_(
     label: LabelColumn = None,
     positive: Positive = None,
     instance_label: InstanceColumn = None,
+    features: FeatureNames = None,
+    drop: DropNames = None,
     labels: Annotated[
         Path | None, typer.Option("--labels", metavar="FILE", help="CSV with slide_id and label, for h5 files.")
     ] = None,
@@ -56,8 +71,10 @@ def import_(
     """Write a store from files of any size, a few megabytes at a time."""
     shell = Shell(as_json, quiet)
     with shell.listening():
+        from psimil.cli.results import feature_lines
         from psimil.store import import_bags
 
+        check_arguments("data import", (source, TABLE), (store, STORE))
         manifest = import_bags(
             source,
             store,
@@ -65,16 +82,21 @@ def import_(
             label=label,
             positive=positive,
             instance_label=instance_label,
+            features=names(features),
+            drop=names(drop),
             labels=labels,
             dtype=dtype,
             append=append,
             overwrite=overwrite,
             progress=lambda total: shell.progress(total, "import"),
         )
+        chosen = list(manifest.feature_names or ())
         shell.say(
-            f"{store} holds {manifest.bags} bags, {manifest.instances} instances, {manifest.features} features.", NOTE
+            f"{store} holds {manifest.bags} bags, {manifest.instances} instances, {manifest.features} features.",
+            *feature_lines(chosen),
+            NOTE,
         )
-        shell.result(store=str(store), **_counts(manifest))
+        shell.result(store=str(store), feature_names=chosen, **_counts(manifest))
 
 
 @data.command()

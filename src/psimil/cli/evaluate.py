@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from psimil.cli.arguments import MODEL, TABLE, check_arguments
 from psimil.cli.exits import NOTE, printable
 from psimil.cli.options import BagColumn, BagFile, Debug, InstanceColumn, Json, LabelColumn, ModelFile, Quiet
 from psimil.cli.shell import Shell
@@ -23,6 +24,7 @@ def evaluate(
         from psimil.cli.results import check_columns, labelled, load, named_features, score_columns, score_rows, scores
         from psimil.tables import read_bags
 
+        check_arguments("evaluate", (model, MODEL), (bags, TABLE))
         estimator = load(model)
         names = named_features(getattr(estimator, "feature_names_in_", None), bags)
         table = labelled(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from psimil.cli.arguments import TABLE, check_arguments
 from psimil.cli.connection import connected
 from psimil.cli.exits import NOTE, UsageProblem
 from psimil.cli.options import (
@@ -15,6 +16,8 @@ from psimil.cli.options import (
     BagFile,
     ClusterAddress,
     Debug,
+    DropNames,
+    FeatureNames,
     Json,
     LabelColumn,
     Out,
@@ -22,6 +25,7 @@ from psimil.cli.options import (
     Positive,
     Quiet,
     choice,
+    names,
     number,
 )
 from psimil.cli.shell import Shell, finite
@@ -43,16 +47,18 @@ def fit(
             "--instance-label", metavar="COLUMN", help="Learn from known instance labels, -1 or empty: unknown."
         ),
     ] = None,
+    features: FeatureNames = None,
+    drop: DropNames = None,
     feedback: Annotated[
         Path | None,
         typer.Option("--feedback", metavar="FILE", help="Learn from a feedback.csv of psimil view; ids must match."),
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option(parser=choice("vgpmil", "gvgpmil"), metavar="vgpmil|gvgpmil", help="Default: gvgpmil."),
+        typer.Option(parser=choice("vgpmil", "gvgpmil"), metavar="vgpmil|gvgpmil", help="Default: vgpmil."),
     ] = None,
-    alpha: Annotated[float | None, typer.Option(help="alpha of gvgpmil's density.")] = None,
-    beta: Annotated[float | None, typer.Option(help="beta of gvgpmil's density.")] = None,
+    alpha: Annotated[float | None, typer.Option(help="alpha of gvgpmil's density; means gvgpmil.")] = None,
+    beta: Annotated[float | None, typer.Option(help="beta of gvgpmil's density; means gvgpmil.")] = None,
     n_inducing: Annotated[int | None, typer.Option(min=1, help="Number of inducing points. Default: 200.")] = None,
     H: Annotated[
         float | None,
@@ -121,13 +127,17 @@ def fit(
         from psimil.rundir import opened
         from psimil.tables import read_bags
 
+        check_arguments("fit", (bags, TABLE))
         given = {name: value for name, value in options.items() if value is not None}
-        estimator = build(given, {} if config is None else read_config(config))
+        file = {} if config is None else read_config(config)
+        asked: dict[str, Any] = {"features": file.pop("features", None), "drop": file.pop("drop", None)}
+        asked |= {key: names(value) for key, value in (("features", features), ("drop", drop)) if value}
+        estimator = build(given, file)
         if estimator.early_stopping in ("auc", "log_loss") and validation is None:
             raise UsageProblem("early stopping on auc or log-loss needs --validation FILE; loo needs none.")
         with opened(out, overwrite=overwrite) as run:
             read = partial(read_bags, bag=bag, label=label, instance_label=instance_label)
-            table = labelled(read(bags, positive=estimator.positive), bags)
+            table = labelled(read(bags, positive=estimator.positive, **asked), bags)
             held_out = None
             if validation is not None:
                 same = named_features(table.bags.feature_names, validation)
@@ -140,7 +150,7 @@ def fit(
                 seconds = _train(estimator, table, known, held_out, elsewhere)
             from psimil.cli.fitted import write_fit
 
-            facts = write_fit(run, estimator, table, held_out, bags.name, validation, known is not None, seconds)
+            facts = write_fit(run, estimator, table, held_out, bags.name, validation, known is not None, seconds, asked)
         if checkpoint is not None:
             checkpoint.unlink(missing_ok=True)  # the run has what it led to
         _tell(shell, facts, str(out))
@@ -173,8 +183,9 @@ def _train(
 
 
 def _tell(shell: Shell, facts: dict[str, Any], out: str) -> None:
-    from psimil.cli.results import score_columns, score_rows
+    from psimil.cli.results import feature_lines, score_columns, score_rows
 
+    shell.say(*feature_lines(facts["features"]))
     for part in facts["metrics"].values():
         shell.table(f"Scores, {part['measured_on']}", score_columns(part), score_rows(part))
     shell.say(

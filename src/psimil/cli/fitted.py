@@ -37,8 +37,9 @@ def write_fit(
     validation: Path | None,
     learned_from_instances: bool,
     seconds: float,
+    asked: dict[str, Any],
 ) -> dict[str, Any]:
-    """Write everything a fit leaves and return the facts that the command reports."""
+    """Write everything a fit leaves and return the facts that the command reports; ``asked`` chose the columns."""
     metrics = _metrics(estimator, table, held_out, name, validation, learned_from_instances)
     facts = {
         "n_iter": estimator.n_iter_,
@@ -48,11 +49,12 @@ def write_fit(
         "bag_threshold": estimator.threshold_,
         "instance_threshold": estimator.instance_threshold_,
         "training": estimator.training_counts_,
+        "features": list(table.feature_names),
         "metrics": metrics,
     }
     tell("tables", 0, 1)
     run.start(environment(estimator.random_state))
-    run.write_text("config.toml", config_text(estimator))
+    run.write_text("config.toml", config_text(estimator, asked))
     run.write_table("history.csv", history_table(estimator.history_))
     loo = estimator.loo_
     run.write_table("bags.csv", bag_frame(loo.prediction, table.bags, y=table.y, influence=loo.influence))
@@ -111,6 +113,8 @@ def _summary(facts: dict[str, Any], name: str) -> str:
         f"{facts['n_iter']} passes, {'settled' if facts['converged'] else 'not settled'}, bound {facts['elbo']:.6g}.",
         f"A bag is called positive from probability {facts['bag_threshold']:.4g} on, an instance from "
         f"{facts['instance_threshold']:.4g} on.", "",
+        f"## Features: {len(facts['features'])}", "",
+        ", ".join(f"`{printable(feature)}`" for feature in facts["features"]), "",
     ]  # fmt: skip
     for part in facts["metrics"].values():
         heads = score_columns(part)

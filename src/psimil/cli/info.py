@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from psimil.cli.arguments import MODEL, check_arguments
 from psimil.cli.exits import NOTE
 from psimil.cli.options import Debug, Json, ModelFile, Quiet
 from psimil.cli.shell import Shell
@@ -18,6 +19,7 @@ def info(model: ModelFile, as_json: Json = False, quiet: Quiet = False, debug: D
         from psimil.schema import kernel_json, parameters_json
         from psimil.storage import load_model
 
+        check_arguments("info", (model, MODEL))
         path = model / "model.safetensors" if model.is_dir() else model
         file = load_model(path)
         trained = file.model

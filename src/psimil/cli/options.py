@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +11,7 @@ import typer
 
 from psimil.cli.exits import set_debug
 
-TABLE_HELP = "CSV, parquet or npz file with one row per instance, or a store."
+TABLE_HELP = "CSV, TSV, parquet or npz file with one row per instance, or a store."
 
 
 def choice(*values: str) -> Callable[[str], str]:
@@ -59,6 +60,17 @@ def number(text: str) -> float:
     return value
 
 
+def names(texts: list[str] | None) -> list[str] | None:
+    """Names between commas, from one option or several; a name with a comma is put in quotation marks.
+
+    Examples
+    --------
+    >>> names(["f1,f2", '"a, b"', ""]), names([])
+    (['f1', 'f2', 'a, b', ''], None)
+    """
+    return [name for text in texts or () for name in (next(csv.reader([text]), None) or [""])] or None
+
+
 BagFile = Annotated[Path, typer.Argument(metavar="BAGS", help=TABLE_HELP, show_default=False)]
 ModelFile = Annotated[
     Path, typer.Argument(metavar="MODEL", help="Model file, or the run directory of a fit.", show_default=False)
@@ -77,6 +89,16 @@ InstanceColumn = Annotated[
     typer.Option(
         "--instance-label", metavar="COLUMN", help='Column of the instance labels; "instance_label" if there is one.'
     ),
+]
+FeatureNames = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--features", metavar="NAMES", help="Feature columns, names or patterns: 'f1,size_*'. Default: all others."
+    ),
+]
+DropNames = Annotated[
+    list[str] | None,
+    typer.Option("--drop", metavar="NAMES", help="Columns that are no features, names or patterns: 'index,id_*'."),
 ]
 ClusterAddress = Annotated[
     str | None, typer.Option("--cluster", metavar="ADDRESS", help="Dask scheduler whose workers do it.")

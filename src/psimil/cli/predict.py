@@ -6,6 +6,7 @@ from typing import Annotated, NamedTuple
 
 import typer
 
+from psimil.cli.arguments import MODEL, TABLE, check_arguments
 from psimil.cli.connection import connected
 from psimil.cli.exits import NOTE, printable
 from psimil.cli.options import (
@@ -75,6 +76,7 @@ def predict(
         from psimil.tables import read_bags
         from psimil.tabular_results import tabular_results
 
+        check_arguments("predict", (model, MODEL), (bags, TABLE))
         estimator = load(model)
         with opened(out, overwrite=overwrite) as run:
             names = named_features(getattr(estimator, "feature_names_in_", None), bags)

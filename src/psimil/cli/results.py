@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import math
+import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from psimil.cli.exits import printable
 from psimil.foundations.errors import InputError
 from psimil.metrics import bag_metrics, instance_metrics
 
@@ -71,6 +74,25 @@ def score_columns(found: dict[str, Any]) -> list[str]:
     """The heads of :func:`score_rows`."""
     heads = {"bags": "n_bags", "instances": "n_instances"}
     return ["score", *(f"{found[n]} {level}" for level, n in heads.items() if level in found)]
+
+
+def feature_lines(names: Sequence[str], width: int = 80, lines: int = 3) -> list[str]:
+    """The names of the features on a few lines; the middle is left out when there are too many.
+
+    Examples
+    --------
+    >>> feature_lines([f"f{n}" for n in range(1, 167)], width=40, lines=2)
+    ['166 features: f1, f2, f3, f4, f5, f6,', 'f7, f8, f9, f10, f11, f12, ..., f166.']
+    """
+    count = f"{len(names)} feature{'s' * (len(names) != 1)}: "
+    found: list[str] = []
+    for n in range(1, len(names) + 1):
+        shown = [*names[:n], *(["...", names[-1]] if n < len(names) - 1 else names[n:])]
+        wrapped = textwrap.wrap(f"{count}{', '.join(map(printable, shown))}.", width, break_on_hyphens=False)
+        if found and len(wrapped) > lines:
+            break
+        found = wrapped
+    return found
 
 
 def labelled(table: BagTable, path: Path) -> BagTable:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psimil.archives import KEYS, MAX_BYTES, member, table_from_archive
+from psimil.feature_choice import Names, chosen_columns
+from psimil.feature_columns import FeatureColumns
 from psimil.foundations.errors import InputError
 from psimil.store.chunks import ArchivedRows, chunk_rows
 from psimil.store.tabular import Rows
@@ -24,7 +26,7 @@ class Archive:
     Parameters
     ----------
     path : as for :func:`psimil.tables.read_bags`.
-    features : which features to keep; None keeps all.
+    features, drop : which features to keep and which not; None keeps all.
 
     Attributes
     ----------
@@ -41,7 +43,7 @@ class Archive:
     [([0, 1], [[1.0], [2.0]])]
     """
 
-    def __init__(self, path: Path, features: Sequence[str] | None = None, positive: str | None = None) -> None:
+    def __init__(self, path: Path, features: Names = None, drop: Names = None, positive: str | None = None) -> None:
         arrays = _without_matrix(path)
         self._matrix = ArchivedRows(path)
         shape, dtype = self._matrix.shape, self._matrix.dtype
@@ -54,9 +56,12 @@ class Archive:
         if shape[0] * shape[1] * dtype.itemsize > self._matrix.most_bytes:
             raise InputError(f"{path.name}: X has shape {shape}, which is more than the file holds.")
         names = arrays.pop("feature_names", None)
-        columns = _columns(path.name, names, features, shape[1])
-        self.feature_names = None if names is None and features is None else tuple(columns)
-        self._numbers, self.n_features = list(columns.values()), len(columns)
+        self._columns = _columns(path.name, names, shape[1])
+        chosen = chosen_columns(self._columns, path.name, (), features, drop)
+        self.feature_names = None if names is None and features is None and drop is None else tuple(chosen)
+        position = {column: n for n, column in enumerate(self._columns)}
+        self._numbers, self.n_features = [position[column] for column in chosen], len(chosen)
+        self._found = FeatureColumns(self._columns, path.name, (), features, drop)
         bones = np.zeros((shape[0], 1), np.float32)  # bags and labels are found without the features
         table = table_from_archive({"X": bones, **arrays}, path.name, positive=positive)
         self.ids, self.sizes, self.y, self._known = table.bags.names, table.bags.sizes, table.y, table.y_instances
@@ -65,11 +70,17 @@ class Archive:
 
     def rows(self) -> Iterator[Rows]:
         """All rows, in the order of the file."""
-        start = 0
-        for X in self._matrix.chunks():
-            places = self._places[start : start + len(X)]
-            yield Rows(places, X[:, self._numbers], None if self._known is None else self._known[places])
-            start += len(X)
+        import pandas as pd
+
+        start, ends = 0, np.cumsum(self.sizes)
+        for chunk in self._matrix.chunks():
+            places = self._places[start : start + len(chunk)]
+            if self._found.watching:
+                bag = np.searchsorted(ends, places, side="right")
+                self._found.look(pd.DataFrame(chunk, columns=self._columns), bag)
+            yield Rows(places, chunk[:, self._numbers], None if self._known is None else self._known[places])
+            start += len(chunk)
+        self._found.names()
 
 
 def _without_matrix(path: Path) -> dict[str, Array]:
@@ -93,12 +104,9 @@ def _without_matrix(path: Path) -> dict[str, Array]:
         raise InputError(f"{path.name} cannot be read as an npz archive: {' '.join(str(error).split())}.") from error
 
 
-def _columns(name: str, names: Array | None, features: Sequence[str] | None, width: int) -> dict[str, int]:
-    """Number of each chosen feature by its name."""
+def _columns(name: str, names: Array | None, width: int) -> list[str]:
+    """The names of all features."""
     known = list(map(str, np.arange(width) if names is None else names.ravel()))
     if len(known) != width:
         raise InputError(f"{name}: {width} features but {len(known)} feature_names.")
-    for feature in features or ():
-        if feature not in known:
-            raise InputError(f'{name} has no feature "{feature}".')
-    return {feature: known.index(feature) for feature in (known if features is None else features)}
+    return known

@@ -14,8 +14,9 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from psimil.delimited import csv_options
 from psimil.foundations.errors import InputError
-from psimil.frames import EMPTY, csv_header, reason
+from psimil.frames import reason
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,10 +52,8 @@ def csv_chunks(path: Path, text: str) -> Iterator[pd.DataFrame]:
     import pandas as pd
 
     with _explained(path, "CSV"):
-        header = csv_header(path)
-        empty = {column: EMPTY for column in header if column != text}
-        options: dict[str, Any] = {"dtype": {text: str}, "na_values": empty, "keep_default_na": False}
-        options |= {"low_memory": False, "index_col": False, "chunksize": chunk_rows(len(header))}
+        options = csv_options(path, text)
+        options["chunksize"] = chunk_rows(1 + len(options["na_values"]))
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)  # rows longer than the header
             chunks = pd.read_csv(path, **options)

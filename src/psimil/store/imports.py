@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from psimil.datasets.torchmil import FEATURES
+from psimil.delimited import DELIMITED
+from psimil.feature_choice import Names
 from psimil.foundations.errors import InputError, MissingFile
 from psimil.inference.phases import tell
 from psimil.paths import as_path
@@ -32,7 +34,8 @@ def import_bags(
     bag: str = "bag",
     label: str | None = None,
     instance_label: str | None = None,
-    features: Sequence[str] | None = None,
+    features: Names = None,
+    drop: Names = None,
     positive: str | None = None,
     labels: Mapping[str, int] | str | Path | None = None,
     dtype: str | None = None,
@@ -44,10 +47,10 @@ def import_bags(
 
     Parameters
     ----------
-    source : ``.csv``, ``.csv.gz``, ``.parquet`` or ``.npz`` as for :func:`psimil.tables.read_bags`, rows in any order;
+    source : text, ``.parquet`` or ``.npz`` as for :func:`psimil.tables.read_bags`, rows in any order;
         a torchmil folder; or a folder of ``.h5`` files as CLAM and TRIDENT write them.
     store : folder to write.
-    bag, label, instance_label, features, positive : of a table, as for :func:`psimil.tables.read_bags`.
+    bag, label, instance_label, features, drop, positive : of a table, as for :func:`psimil.tables.read_bags`.
     labels : labels of ``.h5`` files, as for :func:`psimil.datasets.read_h5`; None leaves them unknown.
     dtype : "float32" or "float64" on disk; None takes float32, or what the store has.
     append : add to the store that is there; its features are looked for by name.
@@ -89,7 +92,15 @@ def import_bags(
         return _import_folder(_folder(source, labels), store, options, steps)
     if not source.is_file():
         raise InputError(f"{source.name} is not a regular file, which can be read twice. Copy it to one.")
-    return _import_table(_table(source, bag, label, instance_label, features, positive), store, options, steps)
+    columns: dict[str, Any] = {
+        "bag": bag,
+        "label": label,
+        "instance_label": instance_label,
+        "features": features,
+        "drop": drop,
+    }
+    columns["positive"] = positive
+    return _import_table(_table(source, columns), store, options, steps)
 
 
 def _folder(source: Path, labels: Mapping[str, int] | str | Path | None) -> TorchmilFolder | H5Folder:
@@ -100,21 +111,14 @@ def _folder(source: Path, labels: Mapping[str, int] | str | Path | None) -> Torc
     raise InputError(f"{source.name} has neither a folder {FEATURES} (torchmil) nor .h5 files (CLAM, TRIDENT).")
 
 
-def _table(
-    source: Path,
-    bag: str,
-    label: str | None,
-    instance_label: str | None,
-    features: Sequence[str] | None,
-    positive: str | None,
-) -> Table | Archive:
+def _table(source: Path, columns: dict[str, Any]) -> Table | Archive:
     if source.name.endswith(".npz"):
-        return Archive(source, features, positive)
-    if source.name.endswith((".csv", ".csv.gz")):
-        return Table(lambda: _told(csv_chunks(source, bag)), source.name, bag, label, instance_label, features, positive)
+        return Archive(source, columns["features"], columns["drop"], columns["positive"])
+    if source.name.endswith(DELIMITED):
+        return Table(lambda: _told(csv_chunks(source, columns["bag"])), source.name, **columns)
     if source.name.endswith((".parquet", ".pq")):
-        return Table(lambda: _told(parquet_chunks(source)), source.name, bag, label, instance_label, features, positive)
-    raise InputError(f"{source.name}: unknown kind of table. Give a .csv, .csv.gz, .parquet or .npz file.")
+        return Table(lambda: _told(parquet_chunks(source)), source.name, **columns)
+    raise InputError(f"{source.name}: unknown kind of table. Give a .csv, .tsv, .txt, .parquet or .npz file.")
 
 
 def _told(chunks: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:

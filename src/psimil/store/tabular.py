@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,9 +10,10 @@ from numpy.typing import NDArray
 
 from psimil.bagtable import bag_labels, instance_labels, known_classes
 from psimil.classes import Classes, first_of_each, is_label, text
-from psimil.columns import INSTANCE_LABEL, LABEL, NUMERIC, as_labels, as_numbers, ids_as_text, whole_numbers
-from psimil.foundations.errors import DataWarning, InputError
-from psimil.model.bag_checks import in_order_of_appearance
+from psimil.columns import INSTANCE_LABEL, LABEL, as_labels, as_numbers, ids_as_text, whole_numbers
+from psimil.feature_choice import Names
+from psimil.feature_columns import FeatureColumns
+from psimil.foundations.errors import InputError
 from psimil.model.bags import Bags
 from psimil.store.layout import UNKNOWN
 
@@ -62,41 +62,40 @@ class Table:
         bag: str = "bag",
         label: str | None = None,
         instance_label: str | None = None,
-        features: Sequence[str] | None = None,
+        features: Names = None,
+        drop: Names = None,
         positive: str | None = None,
     ) -> None:
         self._chunks, self._name, self._bag = chunks, name, bag
-        counts: dict[str, int] = {}
+        self._label, self._instance_label = label, instance_label
         labels: dict[str, Any] = {}
-        kinds: dict[Any, set[str]] = {}
+        found: FeatureColumns | None = None
         n_rows = self.n_chunks = 0
         for chunk in chunks():
-            if not kinds:
-                self._check_columns(chunk, (bag, label, instance_label, *(features or ())))
-                kinds = {column: set() for column in chunk.columns}
+            if n_rows == 0:
+                self._check_columns(chunk, (bag, label, instance_label))
+                self._label = label or (LABEL if LABEL in chunk.columns else None)
+                self._instance_label = instance_label or (INSTANCE_LABEL if INSTANCE_LABEL in chunk.columns else None)
             if len(chunk):
-                for column, dtype in zip(chunk.columns, chunk.dtypes, strict=True):
-                    kinds[column].add(dtype.kind)
-                found, which = in_order_of_appearance(ids_as_text(chunk[bag], bag, n_rows))
-                for identifier, n in zip(found.tolist(), np.bincount(which).tolist(), strict=True):
-                    counts[identifier] = counts.get(identifier, 0) + n
-                if (label or LABEL) in kinds and len(labels) <= 2:
-                    values = as_labels(chunk[label or LABEL], label or LABEL)
+                if found is None:
+                    others = {bag, self._label, self._instance_label}
+                    found = FeatureColumns(list(chunk.columns), name, others, features, drop)
+                found.look(chunk, ids_as_text(chunk[bag], bag, n_rows))
+                if self._label is not None and len(labels) <= 2:
+                    values = as_labels(chunk[self._label], self._label)
                     labels |= {text(value): value for value, _ in first_of_each(values)}
                 n_rows, self.n_chunks = n_rows + len(chunk), self.n_chunks + 1
-        if not n_rows:
+        if found is None:
             raise InputError(f"{name} has no rows: 0 bags. Give at least 1 bag.")
-        self._label = label or (LABEL if LABEL in kinds else None)
-        self._instance_label = instance_label or (INSTANCE_LABEL if INSTANCE_LABEL in kinds else None)
         seen = [value for value in labels.values() if is_label(value)]
         self._classes = (
             known_classes(np.array(seen), positive) if 0 < len(seen) <= 2 else Classes(*(seen or (0, 1))[:2])
         )
-        self._features = list(features) if features is not None else self._numeric(kinds)
+        self._features = found.names()
         self.feature_names: tuple[str, ...] | None = tuple(map(str, self._features))
         self.n_features = len(self._features)
-        self.ids, self.sizes = whole_numbers(np.array(list(counts))), np.array(list(counts.values()))
-        self._position = {identifier: b for b, identifier in enumerate(counts)}
+        self.ids, self.sizes = whole_numbers(np.array(list(found.sizes))), np.array(list(found.sizes.values()))
+        self._position = {identifier: b for b, identifier in enumerate(found.sizes)}
         self.y: NDArray[np.int64] | None = None
 
     def rows(self) -> Iterator[Rows]:
@@ -147,16 +146,3 @@ class Table:
                 raise InputError(f'{self._name} has no column "{column}". Columns: {columns}.')
         if not chunk.columns.is_unique:
             raise InputError(f'{self._name} has more than one column "{chunk.columns[chunk.columns.duplicated()][0]}".')
-
-    def _numeric(self, kinds: dict[Any, set[str]]) -> list[Any]:
-        """The columns that are features: numbers in every chunk, or true and false in every chunk."""
-        candidates = [c for c in kinds if c not in (self._bag, self._label, self._instance_label)]
-        numeric = [c for c in candidates if kinds[c] == {"b"} or kinds[c] <= set(NUMERIC) - {"b"}]
-        if not numeric:
-            raise InputError(f"{self._name} has no numeric feature column beside the bag and label columns.")
-        if len(numeric) < len(candidates):
-            skipped = ", ".join(str(c) for c in candidates if c not in numeric)
-            warnings.warn(
-                f"{self._name}: columns that are not numeric are not used: {skipped}.", DataWarning, stacklevel=4
-            )
-        return numeric
