@@ -2,10 +2,12 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -16,6 +18,8 @@ pytest.importorskip("torch")
 from commands import ROOT, call, fails
 from ct_files import uid_of, write_series
 from ct_studies import FEW, SLICES, write_studies
+from psimil.cli.view import _viewed
+from psimil.foundations.errors import DataWarning
 
 
 @pytest.fixture(autouse=True)
@@ -118,12 +122,28 @@ def test_demo_runs_from_files_to_scores(tmp_path, monkeypatch):
     monkeypatch.setattr(demo, "SIZE", 16)
     monkeypatch.setattr(demo, "EPOCHS", 1)
     monkeypatch.setattr(demo, "INDUCING", 8)
-    done = call("ct", "demo", "--out", tmp_path / "demo", "--train", 8, "--test", 4, "--json")
+    monkeypatch.chdir(tmp_path)
+    done = call("ct", "demo", "--out", "my demo", "--train", 8, "--test", 4)
     assert done.exit_code == 0, done.output
-    scores = json.loads(done.stdout)["scores"]
-    assert {"scans", "slices", "uncertainty_auc", "attention_slice_auc"} <= set(scores)
-    assert len(pd.read_csv(tmp_path / "demo" / "scores.csv")) == 7
-    assert len(list((tmp_path / "demo" / "figures").glob("*.png"))) == 4
+    assert "slice AUC, Gaussian process" in done.stdout
+    assert len(pd.read_csv(tmp_path / "my demo" / "scores.csv")) == 7
+    assert len(list((tmp_path / "my demo" / "figures").glob("*.png"))) == 4
+    line = next(line for line in done.stdout.splitlines() if line.startswith("  ") and " view " in line)
+    verb, results, option, dicom = shlex.split(line)[-4:]
+    assert (verb, option) == ("view", "--dicom")
+    shown = _viewed(Path(results), Path(dicom), show_ids=False)
+    assert [shown.slice(number, 0).shape for number in range(4)] == [(32, 32)] * 4  # whole slices, not thumbnails
+
+
+def test_the_viewer_finds_scans_whether_their_ids_are_hashes_or_not(studies, model, tmp_path):
+    for ids in ([], ["--show-ids"]):
+        out = tmp_path / f"run{len(ids)}"
+        done = call("ct", "predict", studies, "--model", model, "--out", out, "--figures", 0, "--no-reports", *ids)
+        assert done.exit_code == 0, done.output
+        assert _viewed(out, studies, show_ids=False).slice(0, 0).shape == (32, 32)
+    (tmp_path / "empty").mkdir()
+    with pytest.warns(DataWarning, match=r"^12 of 12 scans are not in the folder of --dicom and are shown as thumbn"):
+        assert _viewed(out, tmp_path / "empty", show_ids=False).slice(0, 0) is None
 
 
 def killed_after(command, environment, seconds):

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from psimil.bagtable import BagTable, bag_labels, instance_labels
 from psimil.columns import INSTANCE_LABEL, LABEL, NUMERIC, as_numbers, ids_as_text, whole_numbers
 from psimil.foundations.errors import DataWarning, InputError
+from psimil.foundations.extras import install_command
 from psimil.model.bags import Bags
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def read_parquet(path: Path) -> pd.DataFrame:
     try:
         return pd.read_parquet(path, engine="pyarrow")
     except ImportError as error:
-        raise InputError("reading parquet needs pyarrow: pip install 'psimil[parquet]'.") from error
+        raise InputError(f"reading parquet needs pyarrow. Install it with: {install_command('parquet')}") from error
     except Exception as error:  # pyarrow has its own family of errors
         raise InputError(f"{path.name} cannot be read as parquet: {reason(error, path)}.") from error
 

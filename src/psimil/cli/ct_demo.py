@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from psimil.cli.exits import NOTE
+from psimil.cli.next_steps import next_step, ways_to_look
 from psimil.cli.options import Debug, Json, Quiet
 from psimil.cli.shell import Shell
 
@@ -30,6 +31,7 @@ def demo(
         from psimil.rundir import opened
 
         studies = f"studies-{train}-{test}-{seed}"  # the same name, the same bytes: nothing old stays among them
+        unseen = out / studies / "test" / "studies"
         with opened(out, overwrite=True) as run:
             with shell.progress(2 * (train + test) + 20, "demo") as step:
                 files = write_demo_studies(run.aside / studies, train, test, seed=seed, progress=step)
@@ -51,10 +53,9 @@ def demo(
         shell.say(
             f"Strips of slices are in {out}/figures, DICOM reports in {out}/reports, the studies in {out}/{studies}.",
             "Next:",
-            f"  psimil view {out} --dicom {out}/{studies}/test/studies",
-            f"  psimil report {out}",
-            f"  psimil ct index {out}/{studies}/test/studies",
-            f"  psimil ct predict {out}/{studies}/test/studies --model {out}/model --out results",
+            *(f"  {line}" for line in ways_to_look(out, "--dicom", unseen)),
+            f"  {next_step('ct', 'index', unseen)}",
+            f"  {next_step('ct', 'predict', unseen, '--model', out / 'model', '--out', 'results')}",
             NOTE,
         )
         shell.result(out=str(out), note=NOTE, scores=done.scores, train=train, test=test, measured_on="held-out scans")

@@ -9,6 +9,7 @@ import typer
 
 from psimil.cli.ct_options import Folder, MaxPixels, Modalities, SeriesIds, ShowIds, SkipBad, Thickness, chosen, rules
 from psimil.cli.exits import NOTE
+from psimil.cli.next_steps import ways_to_look
 from psimil.cli.options import Debug, Json, Out, Overwrite, Quiet
 from psimil.cli.shell import Shell
 
@@ -70,7 +71,8 @@ def predict(
         shell.say(
             *lines,
             f"bags.csv, instances.csv, figures and reports are in {out}.",
-            f"See them: psimil view {out} --dicom DIR, or psimil report {out}",
+            "Next:",
+            *(f"  {line}" for line in ways_to_look(out, "--dicom", directory)),
             NOTE,
         )
         shell.result(run=str(out), note=NOTE, **facts)

@@ -31,6 +31,7 @@ from psimil.ct.report_content import (
     uid_of,
 )
 from psimil.foundations.errors import InputError, MissingFile
+from psimil.foundations.extras import install_command
 from psimil.paths import as_path
 from psimil.version import VERSION
 
@@ -136,7 +137,7 @@ def write_report(path: str | Path, scan: ReportedScan, *, when: datetime, burned
         import highdicom  # noqa: F401  asked for here, used where the report is made
         from pydicom import dcmwrite
     except ImportError as error:
-        raise InputError("structured reports need the extra ct: pip install 'psimil[ct]'.") from error
+        raise InputError(f"structured reports need highdicom. Install it with: {install_command('ct')}") from error
     report = _report(scan, when)
     atomic_write(as_path(path), lambda stream: dcmwrite(stream, report, enforce_file_format=True))
 

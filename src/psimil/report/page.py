@@ -9,6 +9,7 @@ from importlib.resources import files
 from typing import Any
 
 from psimil.foundations.errors import InputError
+from psimil.foundations.extras import install_command
 from psimil.report.cases import bag_names, chosen_cases, worklist
 from psimil.report.numerals import probability
 from psimil.report.summary import Words, scores, tiles
@@ -104,7 +105,7 @@ def _template() -> Any:
     try:
         from jinja2 import DictLoader, Environment, StrictUndefined
     except ImportError as error:
-        raise InputError("reports need Jinja2: pip install 'psimil[viewer]'.") from error
+        raise InputError(f"reports need Jinja2. Install it with: {install_command('viewer')}") from error
     names = ("report.html", "macros.html")
     environment = Environment(
         loader=DictLoader({name: _packaged(name) for name in names}),
