@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -51,15 +52,32 @@ def test_index_shows_studies_and_problems_without_ids(studies, tmp_path):
     done = call("ct", "index", tmp_path)
     assert done.exit_code == 0, done.output
     assert "1 studies, 1 series; 1 of them are read" in done.stdout
-    assert "axial CT" in done.stdout and "4 mm" in done.stdout
+    assert "axial CT" in done.stdout and re.search(r"│ +30 │ +4 │ +yes │", done.stdout)
     assert "slice 31:" in done.stdout
     assert "Canary" not in done.output and uid_of("study") not in done.output
     found = json.loads(call("ct", "index", studies, "--json", "--show-ids").stdout)
     assert {row["study"] for row in found["series"]} == {uid_of(f"study 0 {n}") for n in range(12)}
     assert all(row["slices"] == SLICES and row["read"] == "yes" for row in found["series"])
+    assert all(row["thickness"].endswith(" mm") and row["coverage"].endswith(" mm") for row in found["series"])
     done = call("ct", "index", studies, "--out", tmp_path / "run", "--quiet")
     assert len(pd.read_csv(tmp_path / "run" / "series.csv")) == 12
     fails(call("ct", "index", tmp_path / "none"), 66)
+
+
+def test_a_folder_of_nifti_files_says_where_they_are_read(tmp_path):
+    for name in ("a.nii", "b.nii.gz"):
+        (tmp_path / name).write_bytes(b"volume")
+    fails(call("ct", "index", tmp_path), 65, "no CT study was found", "2 NIfTI", "psimil.ct.read_series(file)")
+
+
+def test_the_table_of_a_folder_fits_80_columns_without_folded_ids(tmp_path):
+    write_series(tmp_path / "a", 12, size=16)
+    write_series(tmp_path / "b", 1, size=16, study="s2", series="s2", ImageType=["DERIVED", "SECONDARY"])
+    rows = json.loads(call("ct", "index", tmp_path, "--json").stdout)["series"]
+    assert "secondary capture" in {row["kind"] for row in rows}
+    lines = call("ct", "index", tmp_path).stdout.splitlines()
+    assert max(map(len, lines[1:6])) <= 80
+    assert all(any(row["study"] in line and row["series"] in line for line in lines) for row in rows)
 
 
 def test_train_then_predict(studies, model, tmp_path):

@@ -44,6 +44,7 @@ def predict(
         from psimil.ct.results import write_results
         from psimil.ct.slice_labels import read_slice_labels
         from psimil.environment import environment
+        from psimil.report.calls import Words, threshold_words
         from psimil.rundir import opened
 
         pipeline = CTPipeline.load(model, device=device)
@@ -63,6 +64,7 @@ def predict(
                 f"{facts['scans']} scans with {facts['slices']} slices: {facts['called_positive']} called positive, "
                 f"{facts['to_refer']} with an interval that crosses the threshold; "
                 f"{facts['failures']} scans could not be read (failures.csv).",
+                threshold_words(facts["bag_threshold"], facts["instance_threshold"], Words.of("ct")),
                 *(failure.reason for failure in refused[:1]),
                 *_scores(facts.get("scores")),
             ]

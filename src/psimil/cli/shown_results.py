@@ -42,5 +42,6 @@ def load_results(folder: Path, verb: str) -> ResultSet:
         raise MissingFile(f"{folder} is a file. Name the folder of results that predict or ct predict wrote.")
     what = "holds no results" if folder.is_dir() else "was not found"
     raise MissingFile(
-        f"{folder} {what} ({NAME}). Name a folder that predict or ct predict wrote, or make one: {next_step('demo')}"
+        f"{folder} {what} ({NAME}). Name a folder that psimil predict or psimil ct predict wrote, or make one: "
+        f"{next_step('demo')}"
     )

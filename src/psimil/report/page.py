@@ -10,9 +10,10 @@ from typing import Any
 
 from psimil.foundations.errors import InputError
 from psimil.foundations.extras import install_command
+from psimil.report.calls import Words, threshold_words
 from psimil.report.cases import bag_names, chosen_cases, worklist
 from psimil.report.numerals import probability
-from psimil.report.summary import Words, scores, tiles
+from psimil.report.summary import scores, tiles
 from psimil.result_set import ResultSet
 from psimil.version import VERSION
 
@@ -86,6 +87,9 @@ def render_report(results: ResultSet, choices: Choices | None = None, *, source:
         level=f"{results.prediction.level:.4g}",
         percent=f"{100 * results.prediction.level:.4g} %",
         threshold=probability(results.prediction.threshold),
+        thresholds=threshold_words(
+            results.prediction.threshold, results.prediction.instance_threshold, Words.of(results.kind)
+        ),
         tiles=tiles(results),
         model=results.model,
         scores=scores(results),
