@@ -19,7 +19,9 @@ def test_calls_that_differ_are_explained_and_others_not(bag, instance):
     else:
         assert ("none of its instances alone" in said) == (bag < instance)
         assert ("but the bag stays below" in said) == (bag > instance)
-        assert said.endswith("This is no contradiction: each has a threshold of its own.")
+        sums = ", and what its instances say adds up" if bag < instance else ""
+        assert said.endswith(f"This is no contradiction: each has a threshold of its own{sums}.")
+        assert "adds up" not in difference_words(replace(found, aggregate="max"), 0, WORDS)
 
 
 def test_one_instance_is_spoken_of_as_one():

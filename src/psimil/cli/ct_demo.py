@@ -55,7 +55,7 @@ def demo(
             "Next:",
             *(f"  {line}" for line in ways_to_look(out, "--dicom", unseen)),
             f"  {next_step('ct', 'index', unseen)}",
-            f"  {next_step('ct', 'predict', unseen, '--model', out / 'model', '--out', 'results')}",
+            f"  {next_step('ct', 'predict', unseen, '--model', out / 'model', '--out', 'runs/ct-demo')}",
             NOTE,
         )
         shell.result(out=str(out), note=NOTE, scores=done.scores, train=train, test=test, measured_on="held-out scans")

@@ -34,7 +34,7 @@ def phantom(
             f"{scans} studies are in {files.studies}, their labels in {files.scans}, slice labels in {files.truth}.",
             "Next:",
             f"  {next_step('ct', 'index', files.studies)}",
-            f"  {next_step('ct', 'train', files.studies, '--labels', files.scans, '--out', 'model')}",
+            f"  {next_step('ct', 'train', files.studies, '--labels', files.scans, '--out', 'runs/model')}",
             NOTE,
         )
         shell.result(studies=str(files.studies), labels=str(files.scans), truth=str(files.truth), scans=scans)

@@ -122,7 +122,7 @@ def train(
             f"{facts['validation_auc']}. Scores of training scans flatter the model; measure on scans it has not seen.",
         ]
         work.write_text(DONE, "# Training\n\n" + "\n\n".join([*lines, NOTE]) + "\n")
-        onward = next_step("ct", "predict", "NEW", "--model", out, "--out", "results")
+        onward = next_step("ct", "predict", "NEW", "--model", out, "--out", "runs/new")
         shell.say(*lines, "Next, for a folder NEW of other scans:", f"  {onward}", NOTE)
         shell.result(model=str(out), note=NOTE, **facts)
 

@@ -33,10 +33,10 @@ def load_results(folder: Path, verb: str) -> ResultSet:
     if (inner / NAME).exists():
         raise MissingFile(f"{folder} has its results in a folder of its own. Run: {next_step(verb, inner)}")
     if (folder / "cnn.safetensors").exists():
-        step = next_step("ct", "predict", "DIR", "--model", folder, "--out", "results")
+        step = next_step("ct", "predict", "DIR", "--model", folder, "--out", "runs/new")
         raise MissingFile(f"{folder} holds a model and no results. Predict the scans of a folder DIR first: {step}")
     if (folder / "model.safetensors").exists():
-        step = next_step("predict", folder, "BAGS", "--out", "results")
+        step = next_step("predict", folder, "BAGS", "--out", "runs/new")
         raise MissingFile(f"{folder} holds a model and no results. Predict the bags of a file BAGS first: {step}")
     if folder.is_file():
         raise MissingFile(f"{folder} is a file. Name the folder of results that predict or ct predict wrote.")

@@ -74,9 +74,10 @@ def difference_words(prediction: Prediction, bag: int, words: Words) -> str:
         return ""
     limits = [probability(value).text for value in (prediction.threshold, prediction.instance_threshold)]
     if positive:
+        sums = f", and what its {words.instances} say adds up" if prediction.aggregate == "noisy_or" else ""
         return (
             f"The {words.bag} reaches the {words.bag} threshold {limits[0]}, none of its {words.instances} alone the "
-            f"{words.instance} threshold {limits[1]}. This is no contradiction: each has a threshold of its own."
+            f"{words.instance} threshold {limits[1]}. This is no contradiction: each has a threshold of its own{sums}."
         )
     reach = f"1 {words.instance} reaches" if above == 1 else f"{above} {words.instances} reach"
     return (
