@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from psimil.bagtable import BagTable, bag_labels, instance_labels
 from psimil.columns import INSTANCE_LABEL, LABEL, NUMERIC, as_numbers, ids_as_text, whole_numbers
 from psimil.foundations.errors import DataWarning, InputError
-from psimil.foundations.extras import install_command
 from psimil.model.bags import Bags
 
 if TYPE_CHECKING:
@@ -94,6 +93,8 @@ def read_parquet(path: Path) -> pd.DataFrame:
     try:
         return pd.read_parquet(path, engine="pyarrow")
     except ImportError as error:
+        from psimil.foundations.extras import install_command
+
         raise InputError(f"reading parquet needs pyarrow. Install it with: {install_command('parquet')}") from error
     except Exception as error:  # pyarrow has its own family of errors
         raise InputError(f"{path.name} cannot be read as parquet: {reason(error, path)}.") from error

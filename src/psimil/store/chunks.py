@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psimil.foundations.errors import InputError
-from psimil.foundations.extras import install_command
 from psimil.frames import EMPTY, csv_header, reason
 
 if TYPE_CHECKING:
@@ -85,6 +84,8 @@ def parquet_chunks(path: Path) -> Iterator[pd.DataFrame]:
     try:
         import pyarrow.parquet as pq
     except ImportError as error:
+        from psimil.foundations.extras import install_command
+
         raise InputError(f"reading parquet needs pyarrow. Install it with: {install_command('parquet')}") from error
     with _explained(path, "parquet"):
         # A buffer spares memory, but a page that lies about its size gets as much as it asks for.
