@@ -20,7 +20,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(CORE): pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP) --editable .
+	$(PIP) --editable '.[viewer]'
 	@touch $@
 
 $(DEV): pyproject.toml constraints.txt | $(BIN)/python

@@ -1,12 +1,13 @@
 """Make the pictures of the viewer in docs/images, from synthetic scans: ``python scripts/screenshots.py [OUT]``.
 
-The model was fitted to the same scans on three simple features, so its numbers say nothing about its quality.
+The model is fitted to other synthetic scans, on three simple features; those in the pictures it has never seen.
 """
 
 import argparse
 import sys
 import tempfile
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from PIL import Image
@@ -18,7 +19,9 @@ from psimil import VGPMIL
 from psimil.ct.cohort import ReadingRules
 from psimil.ct.index import index_folder
 from psimil.ct.phantom_files import PhantomFiles, write_phantoms
+from psimil.ct.scan import Scan
 from psimil.ct.series import read_series
+from psimil.ct.study import Series
 from psimil.ct.windows import BLOOD, apply_windows
 from psimil.model.bags import Bags
 from psimil.result_set import ResultSet
@@ -29,7 +32,8 @@ from viewed import HASHER, image_results, serving
 
 ROOT = Path(__file__).resolve().parents[1]
 SCANS, SIZE, SEED = 14, 512, 3
-CARD = {"model": "VGPMIL", "kernel": "RBF", "features": "3 shares of pixels", "fitted to": "these synthetic scans"}
+OTHERS, OTHER_SEED = 24, 4  # scans that the model is fitted to
+CARD = {"model": "VGPMIL", "kernel": "RBF", "features": "3 shares of pixels", "fitted to": f"{OTHERS} other scans"}
 WIDE, PHONE = {"width": 1440, "height": 860}, {"width": 390, "height": 800}
 
 
@@ -42,8 +46,17 @@ def features(hu: np.ndarray) -> np.ndarray:
     return np.stack([np.sqrt(((blocks > low) & (blocks < high)).mean(1)) for low, high in ranges], axis=1)
 
 
-def scan_results(files: PhantomFiles) -> ResultSet:
-    """What is predicted for the synthetic scans."""
+class Read(NamedTuple):
+    """Synthetic scans with what is known about them."""
+
+    series: list[Series]
+    scans: list[Scan]
+    bags: Bags
+    labels: np.ndarray
+
+
+def read(files: PhantomFiles) -> Read:
+    """The scans of a folder and their features."""
     label_of = dict(line.split(",") for line in files.scans.read_text().splitlines()[1:])
     labels_by_id = {HASHER(uid): int(label) for uid, label in label_of.items()}
     series = [
@@ -53,12 +66,26 @@ def scan_results(files: PhantomFiles) -> ResultSet:
     scans = [read_series(part) for part in series]
     labels = np.array([labels_by_id[part.study_id] for part in series])
     bags = Bags.from_list([features(scan.hu) for scan in scans], ids=[part.study_id for part in series])
-    prediction = VGPMIL(n_inducing=10, random_state=0).fit(bags, labels).predict_dist(bags)
-    images = np.concatenate([apply_windows(scan.hu, (BLOOD,), size=96)[:, 0] for scan in scans])
+    return Read(series, scans, bags, labels)
+
+
+def scan_results(shown: Read, others: Read) -> ResultSet:
+    """What a model that was fitted to other scans predicts for those that are shown."""
+    if set(shown.bags.names) & set(others.bags.names):
+        raise SystemExit("a scan that is shown was also fitted to")
+    model = VGPMIL(n_inducing=20, random_state=0).fit(others.bags, others.labels)
+    images = np.concatenate([apply_windows(scan.hu, (BLOOD,), size=96)[:, 0] for scan in shown.scans])
     return ResultSet.of(
-        prediction, kind="ct", truth=labels, positions=np.concatenate([scan.positions for scan in scans]),
-        images=np.rint(255 * images).astype(np.uint8), series=tuple(part.id for part in series), model=CARD,
+        model.predict_dist(shown.bags), kind="ct", truth=shown.labels,
+        positions=np.concatenate([scan.positions for scan in shown.scans]),
+        images=np.rint(255 * images).astype(np.uint8), series=tuple(part.id for part in shown.series), model=CARD,
     )  # fmt: skip
+
+
+def phantoms(folder: Path, count: int, seed: int) -> PhantomFiles:
+    """Synthetic scans in a folder, made when it is not there."""
+    files = PhantomFiles(folder / "studies", folder / "scans.csv", folder / "truth.csv")
+    return files if files.scans.exists() else write_phantoms(folder, count, size=SIZE, seed=seed)
 
 
 def keep(page, path: Path) -> None:
@@ -92,10 +119,10 @@ def main() -> None:
     chosen.out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as made, chromium() as browser:
         folder = chosen.phantoms or Path(made) / "phantoms"
-        files = PhantomFiles(folder / "studies", folder / "scans.csv", folder / "truth.csv")
-        if not files.scans.exists():
-            files = write_phantoms(folder, SCANS, size=SIZE, seed=SEED)
-        results = scan_results(files)
+        files = phantoms(folder, SCANS, SEED)
+        results = scan_results(
+            read(files), read(phantoms(folder.with_name(f"{folder.name}-fitted"), OTHERS, OTHER_SEED))
+        )
         volumes = volumes_of(files.studies, results.series, ReadingRules(), HASHER)
         with serving(Viewed(results, FeedbackStore(Path(made)), volumes)) as settings:
             scan_pages(browser, settings, chosen.out)

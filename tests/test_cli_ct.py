@@ -2,10 +2,13 @@
 
 import json
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -16,6 +19,8 @@ pytest.importorskip("torch")
 from commands import ROOT, call, fails
 from ct_files import uid_of, write_series
 from ct_studies import FEW, SLICES, write_studies
+from psimil.cli.view import _viewed
+from psimil.foundations.errors import DataWarning
 
 
 @pytest.fixture(autouse=True)
@@ -47,15 +52,32 @@ def test_index_shows_studies_and_problems_without_ids(studies, tmp_path):
     done = call("ct", "index", tmp_path)
     assert done.exit_code == 0, done.output
     assert "1 studies, 1 series; 1 of them are read" in done.stdout
-    assert "axial CT" in done.stdout and "4 mm" in done.stdout
+    assert "axial CT" in done.stdout and re.search(r"│ +30 │ +4 │ +yes │", done.stdout)
     assert "slice 31:" in done.stdout
     assert "Canary" not in done.output and uid_of("study") not in done.output
     found = json.loads(call("ct", "index", studies, "--json", "--show-ids").stdout)
     assert {row["study"] for row in found["series"]} == {uid_of(f"study 0 {n}") for n in range(12)}
     assert all(row["slices"] == SLICES and row["read"] == "yes" for row in found["series"])
+    assert all(row["thickness"].endswith(" mm") and row["coverage"].endswith(" mm") for row in found["series"])
     done = call("ct", "index", studies, "--out", tmp_path / "run", "--quiet")
     assert len(pd.read_csv(tmp_path / "run" / "series.csv")) == 12
     fails(call("ct", "index", tmp_path / "none"), 66)
+
+
+def test_a_folder_of_nifti_files_says_where_they_are_read(tmp_path):
+    for name in ("a.nii", "b.nii.gz"):
+        (tmp_path / name).write_bytes(b"volume")
+    fails(call("ct", "index", tmp_path), 65, "no CT study was found", "2 NIfTI", "psimil.ct.read_series(file)")
+
+
+def test_the_table_of_a_folder_fits_80_columns_without_folded_ids(tmp_path):
+    write_series(tmp_path / "a", 12, size=16)
+    write_series(tmp_path / "b", 1, size=16, study="s2", series="s2", ImageType=["DERIVED", "SECONDARY"])
+    rows = json.loads(call("ct", "index", tmp_path, "--json").stdout)["series"]
+    assert "secondary capture" in {row["kind"] for row in rows}
+    lines = call("ct", "index", tmp_path).stdout.splitlines()
+    assert max(map(len, lines[1:6])) <= 80
+    assert all(any(row["study"] in line and row["series"] in line for line in lines) for row in rows)
 
 
 def test_train_then_predict(studies, model, tmp_path):
@@ -118,12 +140,28 @@ def test_demo_runs_from_files_to_scores(tmp_path, monkeypatch):
     monkeypatch.setattr(demo, "SIZE", 16)
     monkeypatch.setattr(demo, "EPOCHS", 1)
     monkeypatch.setattr(demo, "INDUCING", 8)
-    done = call("ct", "demo", "--out", tmp_path / "demo", "--train", 8, "--test", 4, "--json")
+    monkeypatch.chdir(tmp_path)
+    done = call("ct", "demo", "--out", "my demo", "--train", 8, "--test", 4)
     assert done.exit_code == 0, done.output
-    scores = json.loads(done.stdout)["scores"]
-    assert {"scans", "slices", "uncertainty_auc", "attention_slice_auc"} <= set(scores)
-    assert len(pd.read_csv(tmp_path / "demo" / "scores.csv")) == 7
-    assert len(list((tmp_path / "demo" / "figures").glob("*.png"))) == 4
+    assert "slice AUC, Gaussian process" in done.stdout
+    assert len(pd.read_csv(tmp_path / "my demo" / "scores.csv")) == 7
+    assert len(list((tmp_path / "my demo" / "figures").glob("*.png"))) == 4
+    line = next(line for line in done.stdout.splitlines() if line.startswith("  ") and " view " in line)
+    verb, results, option, dicom = shlex.split(line)[-4:]
+    assert (verb, option) == ("view", "--dicom")
+    shown = _viewed(Path(results), Path(dicom), show_ids=False)
+    assert [shown.slice(number, 0).shape for number in range(4)] == [(32, 32)] * 4  # whole slices, not thumbnails
+
+
+def test_the_viewer_finds_scans_whether_their_ids_are_hashes_or_not(studies, model, tmp_path):
+    for ids in ([], ["--show-ids"]):
+        out = tmp_path / f"run{len(ids)}"
+        done = call("ct", "predict", studies, "--model", model, "--out", out, "--figures", 0, "--no-reports", *ids)
+        assert done.exit_code == 0, done.output
+        assert _viewed(out, studies, show_ids=False).slice(0, 0).shape == (32, 32)
+    (tmp_path / "empty").mkdir()
+    with pytest.warns(DataWarning, match=r"^12 of 12 scans are not in the folder of --dicom and are shown as thumbn"):
+        assert _viewed(out, tmp_path / "empty", show_ids=False).slice(0, 0) is None
 
 
 def killed_after(command, environment, seconds):

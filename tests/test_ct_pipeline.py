@@ -180,6 +180,9 @@ def test_tables_figures_and_reports_show_the_same_numbers(tmp_path, results):
     np.testing.assert_array_equal(rows["std"], found.instance_std)
     np.testing.assert_array_equal(rows["position_mm"], np.tile(20.0 * np.arange(SLICES), 12))
     np.testing.assert_array_equal(rows["y"], results.truth)
+    np.testing.assert_array_equal(rows["instance"], np.tile(np.arange(SLICES), 12))
+    np.testing.assert_array_equal(rows["slice"], rows["instance"] + 1)  # as in the viewer and in the reports
+    assert pd.read_csv(tmp_path / "run" / "figures" / "scan-001.csv")["slice"].tolist() == [*range(1, SLICES + 1)]
     assert set(bags["use"]) == {RESEARCH}
     reports = {frame["sop_instance_uid"][1]: frame for frame in map(read_report, (tmp_path / "run/reports").iterdir())}
     assert len(reports) == 12

@@ -191,7 +191,7 @@ def test_a_missing_codec_is_named(tmp_path, box):
     ):
         dataset.file_meta.TransferSyntaxUID = syntax
         dataset.save_as(tmp_path / "a", implicit_vr=False, little_endian=True)
-        with pytest.raises(InputError, match=rf"slice 1: {words} needs an extra codec: pip install 'psimil\[ct\]'"):
+        with pytest.raises(InputError, match=rf"slice 1: {words} needs an extra codec.*pip install .*\[ct\]"):
             read(tmp_path / "a", sandbox=box)
 
 

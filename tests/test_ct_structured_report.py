@@ -77,6 +77,14 @@ def test_it_is_a_measurement_report_that_is_not_verified(written):
         )
 
 
+def test_it_says_the_thresholds_behind_its_calls(tmp_path):
+    write_report(tmp_path / "a.dcm", scan(thresholds=(0.5, 0.12)), when=WHEN)
+    first, *slices = highdicom.sr.srread(tmp_path / "a.dcm").content.get_image_measurement_groups()
+    (comment,) = [item.value for item in first[0].ContentSequence if item.name.meaning == "Comment"]
+    assert comment.startswith(RESEARCH) and "from probability 0.500 on, slices from 0.120 on" in comment
+    assert not any(item.name.meaning == "Comment" for group in slices for item in group[0].ContentSequence)
+
+
 def test_every_source_is_listed_as_evidence(written):
     (study,) = pydicom.dcmread(written).CurrentRequestedProcedureEvidenceSequence
     (series,) = study.ReferencedSeriesSequence

@@ -116,6 +116,20 @@ def test_the_chosen_bags_are_shown_once_each():
         Choices(probable=-1)
 
 
+def test_unlike_calls_of_a_scan_and_its_slices_are_explained():
+    results = scan_results()
+    unlike = replace(results, prediction=replace(results.prediction, threshold=1 - 1e-12, instance_threshold=0.1))
+    page = Page(render_report(unlike, ONE))
+    assert "Scans are called positive from probability >0.999 on, slices from 0.100 on" in page.text
+    assert "slices reach the slice threshold 0.100, but the scan stays below the scan threshold >0.999" in page.text
+    assert "above the slice threshold" in page.text and "no contradiction" in page.text
+    first = int(unlike.by_probability()[0])
+    called = [row["called"] for (bag, _), row in page.instances.items() if bag == first]
+    assert called == unlike.prediction.split(unlike.prediction.instance_label)[first].tolist() and 1 in called
+    alike = replace(results, prediction=replace(results.prediction, threshold=1e-9, instance_threshold=1e-9))
+    assert "no contradiction" not in Page(render_report(alike, ONE)).text
+
+
 def test_scans_have_thumbnails_and_positions(scans):
     results = scan_results()
     shown = len({bag for bag, _ in scans.instances})
@@ -222,7 +236,7 @@ def without_jinja(monkeypatch):
 
 
 def test_without_jinja_the_message_says_what_to_install(without_jinja):
-    with pytest.raises(InputError, match=r"pip install 'psimil\[viewer\]'"):
+    with pytest.raises(InputError, match=r"pip install .*\[viewer\]"):
         render_report(feature_results(), ONE)
 
 

@@ -129,7 +129,7 @@ def test_letters_in_a_note_do_not_move_the_slices(visit):
     page.locator("#bag-note").focus()
     for key in ("4", "ArrowDown", "End", "PageDown"):
         page.keyboard.press(key)
-    assert page.locator("#place").inner_text().startswith("Slice 1 /")
+    assert page.locator("#place").inner_text().startswith("Slice 1 of")
     assert page.get_by_role("button", name="Brain").get_attribute("aria-pressed") == "true"
 
 

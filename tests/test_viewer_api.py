@@ -8,6 +8,7 @@ import pytest
 
 from psimil.figures import reliability_table
 from psimil.metrics import bag_metrics
+from psimil.report.calls import Words, difference_words, threshold_words
 from psimil.viewer.feedback_store import FeedbackStore
 from psimil.viewer.pages import TYPES, static_files
 from psimil.viewer.viewed import Viewed
@@ -48,6 +49,7 @@ def test_the_set_is_counted(client):
     assert (summary["threshold"], summary["instance_threshold"]) == (found.threshold, found.instance_threshold)
     assert summary["has_images"] == (results.kind != "features") and summary["has_volumes"] == (results.kind == "ct")
     assert summary["model"] == dict(results.model)
+    assert summary["thresholds"] == threshold_words(found.threshold, found.instance_threshold, Words.of(results.kind))
     assert summary["note"] == "Research use only, not a medical device."
     known = results.truth >= 0
     expected = bag_metrics(results.truth[known], found.prob[known], found.threshold, found.log_odds[known])
@@ -57,6 +59,15 @@ def test_the_set_is_counted(client):
     assert summary["reliability"]["share"] == table["positives"].tolist()
     assert summary["reliability"]["count"] == table["count"].tolist()
     assert [low for low, _ in summary["reliability"]["edges"]] == table["bin_start"].tolist()
+
+
+def test_a_bag_whose_instances_are_called_unlike_it_says_why(tmp_path):
+    results = feature_results()
+    unlike = replace(results, prediction=replace(results.prediction, threshold=1 - 1e-12, instance_threshold=0.1))
+    client = Browser(Viewed(unlike, FeedbackStore(tmp_path)))
+    said = [client.get(f"/api/bags/{row['key']}").json()["difference"] for row in bags(client)]
+    words = Words.of("features")
+    assert said == [difference_words(unlike.prediction, n, words) for n in unlike.by_probability()] and any(said)
 
 
 def test_without_truth_there_are_no_scores(tmp_path):

@@ -1,6 +1,7 @@
 """The viewer's pages in a real browser: what a reader does, and what then is on the screen."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,7 +20,9 @@ SIZE = 64
 def samples(tmp_path_factory):
     scans, studies = ct_results(tmp_path_factory.mktemp("scans"), scans=3, size=SIZE)
     volumes = volumes_of(studies, scans.series, ReadingRules(), HASHER)
+    unlike = replace(scans, prediction=replace(scans.prediction, threshold=1 - 1e-12, instance_threshold=0.1))
     return {
+        "unlike": (unlike, volumes),
         "ct": (scans, volumes), "thumbnails": (scans, None), "images": (image_results(), None),
         "features": (feature_results(), None),
     }  # fmt: skip
@@ -91,16 +94,16 @@ def test_keys_scroll_and_the_place_is_said(visit):
     page, found = visited.open(), visited.viewed.results.prediction
     n = int(np.diff(found.offsets)[first_bag(visited.viewed)])
     best = np.argmax(found.split(found.instance_log_odds)[first_bag(visited.viewed)])
-    assert place_text(page) == f"Slice {best + 1} / {n}"
+    assert place_text(page) == f"Slice {best + 1} of {n}"
     for key, place in [("Home", 1), ("ArrowDown", 2), ("ArrowRight", 3), ("ArrowUp", 2), ("ArrowLeft", 1),
                        ("ArrowUp", 1), ("PageDown", 11), ("PageUp", 1), ("End", n), ("ArrowDown", n)]:  # fmt: skip
         page.keyboard.press(key)
-        assert place_text(page) == f"Slice {place} / {n}", key
+        assert place_text(page) == f"Slice {place} of {n}", key
     said = page.get_by_role("status").filter(has_text=re.compile(rf"^slice {n} of {n}, probability [<> ]*0\.\d+ ± "))
     said.wait_for(state="attached")
     page.reload()
     visited.settled()
-    assert place_text(page) == f"Slice {n} / {n}"
+    assert place_text(page) == f"Slice {n} of {n}"
 
 
 def test_wheel_slider_and_fingers_scroll(visit):
@@ -109,16 +112,16 @@ def test_wheel_slider_and_fingers_scroll(visit):
     page.keyboard.press("Home")
     page.locator("#viewport").hover()
     page.mouse.wheel(0, 120)
-    page.locator("#place", has_text="Slice 2 /").wait_for()
+    page.locator("#place", has_text="Slice 2 of").wait_for()
     page.mouse.wheel(0, -120)
-    page.locator("#place", has_text="Slice 1 /").wait_for()
+    page.locator("#place", has_text="Slice 1 of").wait_for()
     page.locator("#slider").fill("5")
-    assert place_text(page).startswith("Slice 5 /")
+    assert place_text(page).startswith("Slice 5 of")
     box, touch = page.locator("#viewport").bounding_box(), page.context.new_cdp_session(page)
     x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
     for kind, points in [("touchStart", [x]), ("touchMove", [x - 20]), ("touchMove", [x - 45]), ("touchEnd", [])]:
         touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": [{"x": p, "y": y} for p in points]})
-    page.locator("#place", has_text=re.compile(r"Slice ([6-9]|1\d) /")).wait_for()
+    page.locator("#place", has_text=re.compile(r"Slice ([6-9]|1\d) of")).wait_for()
 
 
 def test_the_canvas_shows_the_window_of_the_hounsfield_units(visit):
@@ -161,12 +164,36 @@ def test_the_profile_and_the_filmstrip_lead_to_slices(visit):
     left, right = 34, 12  # margins of the chart
     across = (box["width"] - left - right) * 3.5 / len(prob)
     page.mouse.click(box["x"] + left + across, box["y"] + 60)
-    assert place_text(page) == f"Slice 4 / {len(prob)}"
+    assert place_text(page) == f"Slice 4 of {len(prob)}"
     page.locator("#strip button").nth(7).click()
-    assert place_text(page) == f"Slice 8 / {len(prob)}"
+    assert place_text(page) == f"Slice 8 of {len(prob)}"
     assert page.locator("#strip [aria-current]").get_attribute("aria-label").startswith(f"slice 8 of {len(prob)}, ")
     called = page.locator("#strip button.is-positive").count()
     assert called == (prob >= found.instance_threshold).sum()
+
+
+def test_a_negative_scan_with_a_slice_above_its_threshold_is_no_contradiction(visit):
+    visited = visit("unlike")
+    page, found = visited.open(), visited.viewed.results.prediction
+    assert page.locator("#card .badge").first.inner_text() == "Negative"
+    card = page.locator("#card").inner_text()
+    assert "scan threshold > 0.999" in card and "that reach the slice threshold 0.10: " in card
+    assert "slices reach the slice threshold 0.100, but the scan stays below the scan threshold >0.999" in card
+    assert "no contradiction" in card
+    assert page.locator("#value").inner_text().split("\n")[1] == "Above the slice threshold"
+    legend = page.locator("#instance-feedback legend").inner_text()
+    assert legend.endswith(": above the slice threshold, so positive. Do you agree?")
+    assert "Positive" not in page.locator("#value").inner_text()
+    page.locator("#values summary").click()
+    called = page.locator("#values-table tbody tr").locator("td:nth-child(6)").all_inner_texts()
+    assert set(called) == {"Above the slice threshold", "Negative"}
+    rows = visited.viewed.results.instances_of(first_bag(visited.viewed))
+    assert called.count("Negative") == (found.instance_prob[rows] < 0.1).sum()
+
+
+def test_both_thresholds_stand_beside_the_worklist(visit):
+    said = visit("ct").page.locator("#thresholds").inner_text()
+    assert said.startswith("Scans are called positive from probability 0.500 on, slices from 0.500 on: two thresholds")
 
 
 def test_feedback_is_found_again(visit):
@@ -230,7 +257,8 @@ def test_images_are_enlarged(visit):
     page.keyboard.press("End")
     shown = int(page.locator("#slider").input_value())
     where = visited.viewed.results.instances_of(first_bag(visited.viewed))
-    assert place_text(page) == f"Image {shown} / {where.stop - where.start}"
+    assert shown == where.stop - where.start - 1  # counted from 0, as in tables
+    assert place_text(page) == f"Image {shown} (0 to {shown})"
     page.wait_for_selector('#canvas[width="8"]')
     np.testing.assert_array_equal(canvas_grey(page), visited.viewed.results.images[where.stop - 1])
 
@@ -239,7 +267,9 @@ def test_bags_of_features_show_what_tells(visit):
     visited = visit("features")
     page, results = visited.open(), visited.viewed.results
     row = results.instances_of(first_bag(visited.viewed)).start + 2
-    page.locator("#values-table").get_by_role("button", name="3", exact=True).click()
+    page.locator("#values-table").get_by_role("button", name="2", exact=True).click()
+    assert page.locator("#telling h2").inner_text().startswith("Instance 2 (0 to ")
+    assert "Instance 2:" in page.locator("#instance-feedback legend").inner_text()
     names = page.locator("#telling tbody th").all_inner_texts()
     values = page.locator("#telling td[data-value]").evaluate_all("n => n.map(e => Number(e.dataset.value))")
     assert names == [results.feature_names[feature] for feature in results.features[row]]

@@ -12,6 +12,7 @@ import httpx2 as httpx
 import pytest
 
 from commands import ROOT, call, fails
+from psimil.foundations.extras import install_command
 from psimil.viewer.server import bound_socket
 from viewed import ct_results, feature_results
 
@@ -143,7 +144,7 @@ def test_other_computers_need_a_word_of_understanding(results):
 
 
 def test_what_cannot_be_shown_is_told(results, tmp_path):
-    fails(call("view", tmp_path / "none"), 66, "results.safetensors is not there")
+    fails(call("view", tmp_path / "none"), 66, "was not found (results.safetensors)")
     (tmp_path / "bad").mkdir()
     (tmp_path / "bad" / "results.safetensors").write_bytes(b"x" * 100)
     fails(call("view", tmp_path / "bad"), 65, "results file")
@@ -160,7 +161,7 @@ def test_missing_packages_are_named(results, monkeypatch):
     import importlib.util
 
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    fails(call("view", results), 65, "pip install 'psimil[viewer]'")
+    fails(call("view", results), 65, install_command("viewer"))
 
 
 def test_nothing_of_the_server_is_imported_without_it():

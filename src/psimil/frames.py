@@ -68,7 +68,9 @@ def read_parquet(path: Path) -> pd.DataFrame:
     try:
         return pd.read_parquet(path, engine="pyarrow")
     except ImportError as error:
-        raise InputError("reading parquet needs pyarrow: pip install 'psimil[parquet]'.") from error
+        from psimil.foundations.extras import install_command
+
+        raise InputError(f"reading parquet needs pyarrow. Install it with: {install_command('parquet')}") from error
     except Exception as error:  # pyarrow has its own family of errors
         raise InputError(f"{path.name} cannot be read as parquet: {reason(error, path)}.") from error
 

@@ -14,6 +14,7 @@ from math import prod, sqrt
 from typing import TYPE_CHECKING, Any
 
 from psimil.foundations.errors import InputError
+from psimil.foundations.extras import install_command
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
@@ -32,7 +33,7 @@ def require_torch() -> Any:
     try:
         import torch
     except ImportError as error:
-        raise InputError("AttentionMIL needs torch. Install it: pip install 'psimil[torch]'.") from error
+        raise InputError(f"AttentionMIL needs torch. Install it with: {install_command('torch')}") from error
     return torch
 
 

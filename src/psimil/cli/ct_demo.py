@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from psimil.cli.exits import NOTE
+from psimil.cli.next_steps import next_step, ways_to_look
 from psimil.cli.options import Debug, Json, Quiet
 from psimil.cli.shell import Shell
 
@@ -33,6 +34,7 @@ def demo(
         from psimil.rundir import opened
 
         studies = f"studies-{train}-{test}-{seed}"  # the same name, the same bytes: nothing old stays among them
+        unseen = out / studies / "test" / "studies"
         with opened(out, overwrite=True) as run:
             with shell.progress(1.0, "demo") as step:
                 follow = _sized(step, train, test)
@@ -56,10 +58,9 @@ def demo(
         shell.say(
             f"Strips of slices are in {out}/figures, DICOM reports in {out}/reports, the studies in {out}/{studies}.",
             "Next:",
-            f"  psimil view {out} --dicom {out}/{studies}/test/studies",
-            f"  psimil report {out}",
-            f"  psimil ct index {out}/{studies}/test/studies",
-            f"  psimil ct predict {out}/{studies}/test/studies --model {out}/model --out results",
+            *(f"  {line}" for line in ways_to_look(out, "--dicom", unseen)),
+            f"  {next_step('ct', 'index', unseen)}",
+            f"  {next_step('ct', 'predict', unseen, '--model', out / 'model', '--out', 'runs/ct-demo')}",
             NOTE,
         )
         shell.result(out=str(out), note=NOTE, scores=done.scores, train=train, test=test, measured_on="held-out scans")

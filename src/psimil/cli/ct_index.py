@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from psimil.ct.study import Series, Study
 
 SHOWN = 50  # problems that are printed
+SHORT = {
+    "secondary capture": "capture", "another modality": "modality", "another kind of object": "no image",
+    "CT without orientation": "CT, no plane",
+}  # fmt: skip
 
 
 def index(
@@ -49,11 +53,10 @@ def index(
                 run.start(environment())
                 run.write_table("series.csv", pd.DataFrame(rows))
                 run.finish()
-        heads = ("study", "series", "kind", "slices", "thickness", "coverage", "read")
         shell.table(
             f"{len(found.studies)} studies, {len(rows)} series; {len(cohort)} of them are read",
-            heads,
-            [[str(row[head]) for head in heads] for row in rows],
+            ("study", "series", "kind", "slices", "mm", "read"),
+            [_cells(row) for row in rows],
         )
         problems = [f"study {row['study']}, series {row['series']}: {line}" for row in rows for line in row["problems"]]
         problems += [f"study {failure.scan}: {failure.reason}" for failure in cohort.failures]
@@ -67,6 +70,12 @@ def index(
             NOTE,
         )
         shell.result(series=rows, problems=problems, left_out=dict(found.left_out), skipped=dict(found.listing.skipped))
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    """What the table shows of a series in 80 columns: two ids of 16 characters and the rest."""
+    kind = SHORT.get(row["kind"], row["kind"])
+    return [row["study"], row["series"], kind, str(row["slices"]), row["thickness"].removesuffix(" mm"), row["read"]]
 
 
 def _row(study: Study, part: Series, reasons: dict[tuple[str, str], str]) -> dict[str, Any]:

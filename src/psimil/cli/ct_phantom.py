@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from psimil.cli.exits import NOTE
+from psimil.cli.next_steps import next_step
 from psimil.cli.options import Debug, Json, Quiet
 from psimil.cli.shell import Shell
 
@@ -32,8 +33,8 @@ def phantom(
         shell.say(
             f"{scans} studies are in {files.studies}, their labels in {files.scans}, slice labels in {files.truth}.",
             "Next:",
-            f"  psimil ct index {files.studies}",
-            f"  psimil ct train {files.studies} --labels {files.scans} --out model",
+            f"  {next_step('ct', 'index', files.studies)}",
+            f"  {next_step('ct', 'train', files.studies, '--labels', files.scans, '--out', 'runs/model')}",
             NOTE,
         )
         shell.result(studies=str(files.studies), labels=str(files.scans), truth=str(files.truth), scans=scans)

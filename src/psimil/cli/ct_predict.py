@@ -9,6 +9,7 @@ import typer
 
 from psimil.cli.ct_options import Folder, MaxPixels, Modalities, SeriesIds, ShowIds, SkipBad, Thickness, chosen, rules
 from psimil.cli.exits import NOTE
+from psimil.cli.next_steps import ways_to_look
 from psimil.cli.options import Debug, Json, Out, Overwrite, Quiet
 from psimil.cli.shell import Shell
 
@@ -43,6 +44,7 @@ def predict(
         from psimil.ct.results import write_results
         from psimil.ct.slice_labels import read_slice_labels
         from psimil.environment import environment
+        from psimil.report.calls import Words, threshold_words
         from psimil.rundir import opened
 
         pipeline = CTPipeline.load(model, device=device)
@@ -62,6 +64,7 @@ def predict(
                 f"{facts['scans']} scans with {facts['slices']} slices: {facts['called_positive']} called positive, "
                 f"{facts['to_refer']} with an interval that crosses the threshold; "
                 f"{facts['failures']} scans could not be read (failures.csv).",
+                threshold_words(facts["bag_threshold"], facts["instance_threshold"], Words.of("ct")),
                 *(failure.reason for failure in refused[:1]),
                 *_scores(facts.get("scores")),
             ]
@@ -70,7 +73,8 @@ def predict(
         shell.say(
             *lines,
             f"bags.csv, instances.csv, figures and reports are in {out}.",
-            f"See them: psimil view {out} --dicom DIR, or psimil report {out}",
+            "Next:",
+            *(f"  {line}" for line in ways_to_look(out, "--dicom", directory)),
             NOTE,
         )
         shell.result(run=str(out), note=NOTE, **facts)

@@ -9,6 +9,7 @@ import typer
 
 from psimil.cli.ct_options import Folder, MaxPixels, Modalities, SeriesIds, ShowIds, SkipBad, Thickness, chosen, rules
 from psimil.cli.exits import NOTE
+from psimil.cli.next_steps import next_step
 from psimil.cli.options import Debug, Json, Overwrite, Quiet, choice
 from psimil.cli.shell import Shell
 
@@ -121,7 +122,8 @@ def train(
             f"{facts['validation_auc']}. Scores of training scans flatter the model; measure on scans it has not seen.",
         ]
         work.write_text(DONE, "# Training\n\n" + "\n\n".join([*lines, NOTE]) + "\n")
-        shell.say(*lines, "Next:", f"  psimil ct predict DIR --model {out} --out results", NOTE)
+        onward = next_step("ct", "predict", "NEW", "--model", out, "--out", "runs/new")
+        shell.say(*lines, "Next, for a folder NEW of other scans:", f"  {onward}", NOTE)
         shell.result(model=str(out), note=NOTE, **facts)
 
 

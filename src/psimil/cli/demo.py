@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from psimil.cli.exits import NOTE
+from psimil.cli.next_steps import next_step, ways_to_look
 from psimil.cli.options import Debug, Json, Quiet
 from psimil.cli.shell import Shell
 
@@ -46,12 +47,11 @@ def demo(
             f"Figures are in {out}/figures, scores by fold in {out}/folds.csv, the model in {out}/model.safetensors.",
             f"{HELD_OUT} It is in {out}/prediction.",
             "Next:",
-            f"  psimil view {out}/prediction",
-            f"  psimil report {out}/prediction",
-            f"  psimil info {out}",
-            f"  psimil fit {out}/musk1.csv --model vgpmil --out runs/first",
-            f"  psimil predict runs/first {out}/musk1.csv --out runs/first-prediction",
-            "  psimil fit --help",
+            *(f"  {line}" for line in ways_to_look(out / "prediction")),
+            f"  {next_step('info', out)}",
+            f"  {next_step('fit', out / 'musk1.csv', '--model', 'vgpmil', '--out', 'runs/first')}",
+            f"  {next_step('predict', 'runs/first', out / 'musk1.csv', '--out', 'runs/first-prediction')}",
+            f"  {next_step('fit', '--help')}",
             NOTE,
         )
         shell.result(

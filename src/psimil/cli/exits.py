@@ -61,7 +61,9 @@ def exit_code(error: Exception) -> tuple[int, str]:
     70
     """
     if isinstance(error, typer.TyperException):
-        return USAGE, error.format_message()
+        missing: Any = getattr(error, "param", None) if "Missing" in error.format_message() else None
+        meaning = getattr(missing, "help", None)  # says what to give
+        return USAGE, f"{error.format_message()} {meaning}" if meaning else error.format_message()
     known: Any = sys.modules.get("psimil.foundations.errors")  # not loaded: not one of ours
     if known is not None and isinstance(error, known.PsimilError):
         codes = {known.MissingFile: MISSING, known.OutputError: OUTPUT}

@@ -52,9 +52,13 @@ def _rows(facts: dict[str, Any], prefix: str = "") -> list[tuple[str, str]]:
         if isinstance(value, dict):
             rows += _rows(value, f"{prefix}{name}.")
         elif isinstance(value, list) and len(value) > 4:
-            first = ", ".join(v if isinstance(v, str) else f"{v:.4g}" for v in value[:3])
-            rows.append((prefix + name, f"{first}, ... ({len(value)} values)"))
+            rows.append((prefix + name, f"{', '.join(map(_shown, value[:3]))}, ... ({len(value)} values)"))
+        elif isinstance(value, list):
+            rows.append((prefix + name, ", ".join(map(_shown, value))))
         else:
-            shown = f"{value:.6g}" if isinstance(value, float) else "-" if value is None else str(value)
-            rows.append((prefix + name, shown))
+            rows.append((prefix + name, _shown(value, ".6g")))
     return rows
+
+
+def _shown(value: Any, form: str = ".4g") -> str:
+    return format(value, form) if isinstance(value, float) else "-" if value is None else str(value)

@@ -9,6 +9,7 @@ import typer
 from psimil.cli.arguments import MODEL, TABLE, check_arguments
 from psimil.cli.connection import connected
 from psimil.cli.exits import NOTE, printable
+from psimil.cli.next_steps import ways_to_look
 from psimil.cli.options import (
     BagColumn,
     BagFile,
@@ -118,7 +119,7 @@ def predict(
         shell.say(
             lines[0],
             f"bags.csv, instances.csv and summary.md are in {out}.",
-            f"See them: psimil view {out}, or psimil report {out}",
+            *("Next:", *(f"  {line}" for line in ways_to_look(out))),
             NOTE,
         )
         shell.result(run=str(out), note=NOTE, **facts)

@@ -11,6 +11,7 @@ from psimil.cli.arguments import PREDICTION, check_arguments
 from psimil.cli.exits import NOTE
 from psimil.cli.options import Debug, Json, Quiet
 from psimil.cli.shell import Shell
+from psimil.cli.shown_results import load_results
 
 Results = Annotated[
     Path, typer.Argument(metavar="RESULTS", help="Folder of predict, ct predict or demo.", show_default=False)
@@ -43,13 +44,12 @@ def report(
         from psimil.foundations.errors import OutputError
         from psimil.report import Choices, render_report
         from psimil.result_file import NAME
-        from psimil.result_set import ResultSet
 
         check_arguments("report", (results, PREDICTION))
         target = results / "report.html" if out is None else out
         if out is not None and out.exists() and not overwrite:
             raise OutputError(f"cannot write {out.name}: it is there already. Name another or add --overwrite.")
-        found = ResultSet.load(results)
+        found = load_results(results, "report")
         source = f"sha256 {hashlib.sha256((results / NAME).read_bytes()).hexdigest()[:16]}"
         text = render_report(found, Choices(probable, uncertain, show_ids, title), source=source)
         data = text.encode("utf-8", "backslashreplace")

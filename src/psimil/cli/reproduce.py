@@ -98,11 +98,12 @@ def _run(
     from psimil.experiments.runner import run_jobs, runnable
     from psimil.experiments.workspace import open_workspace
     from psimil.foundations.errors import InputError
+    from psimil.foundations.extras import install_command
 
     protocols = _possible(shell, name, protocols, data)
     planned, left_out = runnable([job for p in protocols for job in plan(name, p, **settings)])
     for label in left_out:
-        shell.say(f"{label} is left out: it needs torch (pip install 'psimil[torch]').")
+        shell.say(f"{label} is left out: it needs torch. Install it with: {install_command('torch')}")
     if not planned:
         raise InputError(f"{name}: no fit is left to run. Install what is missing or name other models.")
     directory = None if data is None else str(data.resolve())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,11 +11,14 @@ import typer
 
 from psimil.cli.arguments import PREDICTION, check_arguments
 from psimil.cli.exits import NOTE, UsageProblem
+from psimil.cli.next_steps import has_viewer
 from psimil.cli.options import Debug
 from psimil.cli.shell import Shell
+from psimil.cli.shown_results import load_results
 
 if TYPE_CHECKING:
     from psimil.viewer.viewed import Viewed
+    from psimil.viewer.volumes import Volumes
 
 BANNER = (
     "WARNING: other computers can reach this viewer, and nothing that they exchange with it is encrypted.",
@@ -74,26 +78,39 @@ def view(
 
 
 def _check_installed() -> None:
-    from importlib.util import find_spec
-
     from psimil.foundations.errors import InputError
+    from psimil.foundations.extras import install_command
 
-    if not all(find_spec(name) for name in ("fastapi", "uvicorn", "jinja2")):
-        raise InputError("psimil view needs more packages: pip install 'psimil[viewer]'.")
+    if not has_viewer():
+        raise InputError(f"psimil view needs more packages. Install them with: {install_command('viewer')}")
 
 
 def _viewed(results: Path, dicom: Path | None, show_ids: bool) -> Viewed:
-    from psimil.result_set import ResultSet
     from psimil.viewer.feedback_store import FeedbackStore
     from psimil.viewer.viewed import Viewed
 
-    found = ResultSet.load(results)
-    volumes = None
-    if dicom is not None:
-        from psimil.cli.ct_options import hasher, rules
-        from psimil.viewer.volumes import volumes_of
-
-        if found.kind != "ct":
-            raise UsageProblem("--dicom is for results of psimil ct predict.")
-        volumes = volumes_of(dicom, found.series, rules(5.0, None, True, None, 4096), hasher(show_ids))
+    found = load_results(results, "view")
+    if dicom is not None and found.kind != "ct":
+        raise UsageProblem("--dicom is for results of psimil ct predict.")
+    volumes = None if dicom is None else _volumes(dicom, found.series)
     return Viewed(found, FeedbackStore(results), volumes, show_ids=show_ids)
+
+
+def _volumes(dicom: Path, series: Sequence[str]) -> Volumes:
+    """The scans in a folder, under the ids of the prediction: keyed hashes, or UIDs after ct predict --show-ids."""
+    import warnings
+
+    from psimil.cli.ct_options import hasher, rules
+    from psimil.foundations.errors import DataWarning
+    from psimil.viewer.volumes import volumes_of
+
+    how = rules(5.0, None, True, None, 4096)
+    volumes = volumes_of(dicom, series, how, hasher(False)) or volumes_of(dicom, series, how, hasher(True))
+    if len(volumes) < len(series):
+        warnings.warn(
+            f"{len(series) - len(volumes)} of {len(series)} scans are not in the folder of --dicom and are shown as "
+            "thumbnails. Name the folder that was predicted, as the same user.",
+            DataWarning,
+            stacklevel=2,
+        )
+    return volumes

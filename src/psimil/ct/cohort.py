@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from psimil.ct.folder import NIFTI
 from psimil.ct.index import Index
 from psimil.ct.limits import LIMITS, Limits
 from psimil.ct.sandbox import Sandbox
@@ -158,4 +159,6 @@ def usable_studies(index: Index) -> tuple[Study, ...]:
     if index.studies:
         return index.studies
     what = f"{len(index.unread)} files cannot be read" if index.unread else index.listing.words or "the folder is empty"
+    if index.listing.skipped.get(NIFTI):
+        what += ". NIfTI files are read in Python alone, one by one: psimil.ct.read_series(file)"
     raise InputError(f"no CT study was found; {what}.")

@@ -94,4 +94,4 @@ def score_table(scores: dict[str, Any]) -> pd.DataFrame:
 
 
 def _cohort(files: PhantomFiles) -> Cohort:
-    return Cohort.of(index_folder(files.studies, hasher=str).studies)
+    return Cohort.of(index_folder(files.studies).studies)

@@ -20,6 +20,7 @@ from psimil.ct.scan import Scan
 from psimil.ct.slices import Slices, check_scans, slice_images
 from psimil.ct.windows import WINDOWS, Window, check_windows
 from psimil.foundations.errors import InputError, NotFitted
+from psimil.foundations.extras import install_command
 from psimil.foundations.threads import single_threaded_blas
 from psimil.inference.phases import tell
 from psimil.labels import read_random_state
@@ -265,13 +266,12 @@ def require_torch() -> None:
     Examples
     --------
     >>> import pytest
-    >>> _ = pytest.importorskip("torch")
-    >>> require_torch()
+    >>> require_torch() if pytest.importorskip("torch") else None
     """
     try:
         import torch  # noqa: F401
     except ImportError as error:
-        raise InputError("FeatureExtractor needs torch. Install it: pip install 'psimil[ct]'.") from error
+        raise InputError(f"FeatureExtractor needs torch. Install it with: {install_command('ct')}") from error
 
 
 def _read(scans: Scans, chosen: Sequence[Window], size: int) -> Iterator[tuple[Any, Array]]:

@@ -10,11 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
+from psimil.ct.nifti import is_nifti
 from psimil.foundations.errors import InputError, MissingFile
 from psimil.paths import as_path
 
+NIFTI = "NIfTI"
 OTHER_FILES = frozenset(
-    ".csv .gif .gz .htm .html .jpeg .jpg .json .log .md .nii .pdf .png .py .tif .tsv .txt .xml .yaml .yml .zip".split()
+    ".csv .gif .gz .htm .html .jpeg .jpg .json .log .md .pdf .png .py .tif .tsv .txt .xml .yaml .yml .zip".split()
 )
 
 
@@ -154,6 +156,8 @@ def _examined(path: Path, root: Path) -> tuple[Path, str, os.stat_result | None]
         kind = "DICOMDIR"
     elif status.st_size == 0:
         kind = "empty"
+    elif is_nifti(path):
+        kind = NIFTI
     elif path.suffix.lower() in OTHER_FILES:
         kind = "of another type"
     return path, kind, None if kind else status

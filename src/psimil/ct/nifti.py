@@ -13,6 +13,7 @@ import numpy as np
 from psimil.ct.limits import LIMITS, Limits
 from psimil.ct.scan import HIGHEST_HU, LOWEST_HU, Scan
 from psimil.foundations.errors import InputError
+from psimil.foundations.extras import install_command
 
 ENDINGS = (".nii", ".nii.gz")
 
@@ -58,7 +59,7 @@ def read_nifti(path: str | Path, *, hasher: Callable[[str], str] | None = None, 
 
         canonical: Any = nibabel.as_closest_canonical
     except ImportError:
-        raise InputError("reading NIfTI needs nibabel: pip install 'psimil[ct]'.") from None
+        raise InputError(f"reading NIfTI needs nibabel. Install it with: {install_command('nifti')}") from None
     try:
         image: Any = nibabel.load(path)
         _check(image.shape, path.stat().st_size, limits)

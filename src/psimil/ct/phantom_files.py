@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from psimil.atomic import atomic_write
 from psimil.ct.phantom import Phantom, head
 from psimil.foundations.errors import InputError, OutputError
+from psimil.foundations.extras import install_command
 from psimil.foundations.numbers import at_least
 from psimil.paths import as_path
 from psimil.version import VERSION
@@ -224,5 +225,5 @@ def _dicom() -> type[Dataset]:
     try:
         from pydicom.dataset import Dataset
     except ImportError as error:
-        raise InputError("DICOM files need the extra ct: pip install 'psimil[ct]'.") from error
+        raise InputError(f"DICOM files need pydicom. Install it with: {install_command('ct')}") from error
     return Dataset

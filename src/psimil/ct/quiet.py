@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from types import ModuleType
 
 from psimil.foundations.errors import InputError
+from psimil.foundations.extras import install_command
 
 LOCK = threading.RLock()  # filters of warnings belong to the whole process
 
@@ -35,7 +36,7 @@ def quiet_pydicom() -> Iterator[ModuleType]:
         try:
             import pydicom
         except ImportError:
-            raise InputError("reading CT needs pydicom: pip install 'psimil[ct]'.") from None
+            raise InputError(f"reading CT needs pydicom. Install it with: {install_command('ct')}") from None
         before, logger.disabled = logger.disabled, True
         try:
             yield pydicom

@@ -87,7 +87,9 @@ def evidence(study_uid: str, series_uid: str, sources: Iterable[Source]) -> list
     return found
 
 
-def measurement_report(rows: list[dict[str, Any]], sources: tuple[Source, ...], name: str) -> MeasurementReport:
+def measurement_report(
+    rows: list[dict[str, Any]], sources: tuple[Source, ...], name: str, remark: str = ""
+) -> MeasurementReport:
     """TID 1500 with one measurement group (TID 1501) for the scan and one for each slice.
 
     Parameters
@@ -95,6 +97,7 @@ def measurement_report(rows: list[dict[str, Any]], sources: tuple[Source, ...], 
     rows : of the scan and then of the slices: number, prob, std, low, high, called.
     sources : slices, in order.
     name : what the UIDs are made of.
+    remark : said about the scan after the words on research use.
 
     Examples
     --------
@@ -112,11 +115,13 @@ def measurement_report(rows: list[dict[str, Any]], sources: tuple[Source, ...], 
     return sr.MeasurementReport(
         observation_context=sr.ObservationContext(observer_device_context=observer),
         procedure_reported=sr.CodedConcept(*PROCEDURE),
-        imaging_measurements=[_group(row, sources, uid_of(f"{name} {row['number']}")) for row in rows],
+        imaging_measurements=[_group(row, sources, uid_of(f"{name} {row['number']}"), remark) for row in rows],
     )
 
 
-def _group(row: dict[str, Any], sources: tuple[Source, ...], uid: str) -> MeasurementsAndQualitativeEvaluations:
+def _group(
+    row: dict[str, Any], sources: tuple[Source, ...], uid: str, remark: str
+) -> MeasurementsAndQualitativeEvaluations:
     """Probability, standard deviation and call of the scan or of a slice."""
     from highdicom import sr
     from pydicom.sr.codedict import codes
@@ -142,6 +147,7 @@ def _group(row: dict[str, Any], sources: tuple[Source, ...], uid: str) -> Measur
         source_images=images,
     )
     if not number:
-        comment = sr.TextContentItem(codes.DCM.Comment, RESEARCH, sr.RelationshipTypeValues.CONTAINS)
+        words = f"{RESEARCH} {remark}".strip()
+        comment = sr.TextContentItem(codes.DCM.Comment, words, sr.RelationshipTypeValues.CONTAINS)
         group[0].ContentSequence.append(comment)
     return group

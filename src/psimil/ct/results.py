@@ -76,11 +76,14 @@ class CTResults:
         return frame
 
     def slice_table(self) -> pd.DataFrame:
-        """One row per slice, feet to head: the prediction, its position, and the truth where it is known."""
-        frame = self.prediction.to_frame("instance")
-        frame.insert(2, "position_mm", np.concatenate([part.positions for part in self.slices]))
+        """One row per slice, feet to head: its number, position and prediction, and the truth where it is known.
+
+        ``instance`` counts from 0, as in every table; ``slice`` from 1, as in the viewer and in DICOM reports.
+        """
+        frame = _with_slices(self.prediction.to_frame("instance"))
+        frame.insert(3, "position_mm", np.concatenate([part.positions for part in self.slices]))
         if self.truth is not None:
-            frame.insert(3, "y", self.truth)
+            frame.insert(4, "y", self.truth)
         return frame
 
     def failure_table(self) -> pd.DataFrame:
@@ -94,7 +97,9 @@ class CTResults:
         from psimil.ct.structured_report import ReportedScan
 
         part, found = self.slices[number], self.prediction
-        columns = (found.instance_prob, found.instance_std, found.instance_label)
+        prob, std, called = (
+            found.split(column)[number] for column in (found.instance_prob, found.instance_std, found.instance_label)
+        )
         return ReportedScan(
             part.study_uid,
             part.series_uid,
@@ -103,7 +108,10 @@ class CTResults:
             float(found.std[number]),
             (float(found.lower[number]), float(found.upper[number])),
             bool(found.label[number]),
-            *(found.split(column)[number] for column in columns),
+            prob,
+            std,
+            called,
+            (found.threshold, found.instance_threshold),
         )
 
     def facts(self) -> dict[str, Any]:
@@ -158,6 +166,11 @@ def write_results(
     return _reports(run, results, now or datetime.now(), progress) if reports else []
 
 
+def _with_slices(frame: pd.DataFrame) -> pd.DataFrame:
+    frame.insert(2, "slice", frame["instance"] + 1)
+    return frame
+
+
 def _draw(run: RunDirectory, results: CTResults, number: int, place: int) -> None:
     from matplotlib.pyplot import close
 
@@ -170,7 +183,7 @@ def _draw(run: RunDirectory, results: CTResults, number: int, place: int) -> Non
     figure = ax.get_figure(root=True)
     assert figure is not None  # plot_strip made one
     figure.text(0.005, 0.995, RESEARCH, ha="left", va="top", fontsize=7)
-    save_figure(ax, run.figure(f"scan-{place:03d}"), strip_table(results.prediction, name, truth))
+    save_figure(ax, run.figure(f"scan-{place:03d}"), _with_slices(strip_table(results.prediction, name, truth)))
     close(figure)
 
 

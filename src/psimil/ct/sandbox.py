@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from psimil.ct.headers import Header
 from psimil.foundations.errors import InputError
+from psimil.foundations.extras import install_command
 
 WALL_SECONDS = 60.0  # for a busy machine; the child's own limit is 10 s of computing
 LONGEST_ANSWER = 1000
@@ -72,7 +73,7 @@ class Sandbox:
             raise InputError(self._death()) from None
         if problem == "codec":
             known = header.syntax if header.syntax.startswith("1.2.840.10008.1.2.") else "of an unknown kind"
-            raise InputError(f"compression {known} needs an extra codec: pip install 'psimil[ct]'.")
+            raise InputError(f"compression {known} needs an extra codec. Install it with: {install_command('ct')}")
         if problem == "memory":
             raise InputError("decompressing needs more memory than is allowed.")
         if problem or len(pixels) != header.frame_bytes:

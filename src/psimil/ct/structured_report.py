@@ -31,6 +31,7 @@ from psimil.ct.report_content import (
     uid_of,
 )
 from psimil.foundations.errors import InputError, MissingFile
+from psimil.foundations.extras import install_command
 from psimil.paths import as_path
 from psimil.version import VERSION
 
@@ -56,6 +57,7 @@ class ReportedScan:
     called : the scan is called positive.
     slice_prob, slice_std : (S,) the same for the slices.
     slice_called : (S,) the slices that are called positive.
+    thresholds : probabilities from which on the scan and a slice are called positive; the report says them when given.
 
     Examples
     --------
@@ -76,6 +78,7 @@ class ReportedScan:
     slice_prob: ArrayLike
     slice_std: ArrayLike
     slice_called: ArrayLike
+    thresholds: tuple[float, float] | None = None
 
     def rows(self) -> list[dict[str, Any]]:
         """The scan and then its slices, as the rows that :func:`read_report` gives back.
@@ -136,7 +139,7 @@ def write_report(path: str | Path, scan: ReportedScan, *, when: datetime, burned
         import highdicom  # noqa: F401  asked for here, used where the report is made
         from pydicom import dcmwrite
     except ImportError as error:
-        raise InputError("structured reports need the extra ct: pip install 'psimil[ct]'.") from error
+        raise InputError(f"structured reports need highdicom. Install it with: {install_command('ct')}") from error
     report = _report(scan, when)
     atomic_write(as_path(path), lambda stream: dcmwrite(stream, report, enforce_file_format=True))
 
@@ -201,13 +204,16 @@ def _report(scan: ReportedScan, when: datetime) -> ComprehensiveSR:
     from highdicom import ContentQualificationValues, sr
     from highdicom.coding_schemes import CodingSchemeIdentificationItem
 
+    from psimil.report.calls import Words, threshold_words
+
     rows, source = scan.rows(), (scan.study_uid, scan.series_uid, scan.sources)
+    remark = "" if scan.thresholds is None else threshold_words(*scan.thresholds, Words.of("ct"))
     check_references(*source)
     name = f"{VERSION} {when.isoformat()} {scan.study_uid} {scan.series_uid} {rows!r}"
     with _silence("highdicom"):  # which would log the UIDs of the sources
         report = sr.ComprehensiveSR(
             evidence=evidence(*source),
-            content=measurement_report(rows, scan.sources, name)[0],
+            content=measurement_report(rows, scan.sources, name, remark)[0],
             series_instance_uid=uid_of(f"{name} series"),
             series_number=900,
             sop_instance_uid=uid_of(name),

@@ -15,6 +15,7 @@ from psimil.datasets.content import write_content
 from psimil.datasets.filenames import checked_names
 from psimil.datasets.labelled import LabelledBags, check_bags, labelled
 from psimil.foundations.errors import InputError, MissingFile
+from psimil.foundations.extras import install_command
 from psimil.frames import read_csv
 from psimil.model.bags import Bags
 from psimil.model.features import as_real
@@ -107,7 +108,7 @@ def _h5py() -> ModuleType:
     try:
         import h5py
     except ImportError as error:
-        raise InputError("HDF5 files need h5py: pip install 'psimil[h5]'.") from error
+        raise InputError(f"HDF5 files need h5py. Install it with: {install_command('h5')}") from error
     module: ModuleType = h5py
     return module
 

@@ -12,6 +12,7 @@ from statistics import median
 from typing import Any
 
 from psimil.foundations.errors import ClusterFailure, InputError
+from psimil.foundations.extras import install_command
 
 ANSWER_WITHIN = 10  # seconds for a scheduler that is asked for the first time
 SUSPECTED = 300.0  # seconds during which a worker that did not answer is left alone; Dask itself gives up then
@@ -40,7 +41,7 @@ def connect(address: str) -> Any:
     try:
         from distributed import Client
     except ImportError as error:
-        raise InputError("a cluster needs Dask: pip install 'psimil[distributed]'.") from error
+        raise InputError(f"a cluster needs Dask. Install it with: {install_command('distributed')}") from error
     try:
         return Client(address, timeout=ANSWER_WITHIN, set_as_default=False)  # type: ignore[no-untyped-call]
     except (OSError, TimeoutError, ValueError, TypeError) as error:

@@ -13,6 +13,7 @@ from psimil.experiments.models import entry
 from psimil.experiments.records import Records
 from psimil.experiments.trial import Trial, run_trial
 from psimil.foundations.errors import InputError
+from psimil.foundations.extras import install_command
 
 Follow = Callable[[str], None]
 
@@ -75,7 +76,7 @@ def _backend(n_jobs: int, cluster: str | None) -> Iterator[Parallel]:
     try:
         from distributed import Client
     except ImportError as error:
-        raise InputError("--cluster needs Dask: pip install 'psimil[distributed]'.") from error
+        raise InputError(f"--cluster needs Dask. Install it with: {install_command('distributed')}") from error
     try:
         client: Any = Client(cluster, timeout=PATIENCE)  # type: ignore[no-untyped-call]
     except (OSError, TimeoutError, ValueError) as error:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psimil.foundations.errors import InputError
+from psimil.foundations.extras import install_command
 from psimil.foundations.numbers import at_least, is_number
 from psimil.inference.aggregates import AGGREGATES
 from psimil.model.densities import ClippedGammaMixture, Density, HyperbolicSecant
@@ -136,7 +137,7 @@ def _check_device(device: Any, kernel: Kernel | None) -> None:
         from psimil.foundations.torch_linalg import check_device
         from psimil.model.kernels.torch_gram import check_kernel
     except ImportError:
-        raise InputError("device needs torch. Install it with: pip install 'psimil[torch]'") from None
+        raise InputError(f"device needs torch. Install it with: {install_command('torch')}") from None
     check_device(device)
     if kernel is not None:
         check_kernel(kernel)

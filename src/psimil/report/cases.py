@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from psimil.report.calls import Words, difference_words
 from psimil.report.numerals import Numeral, decimal, probability, truth_words
 from psimil.report.pictures import picture_uri, profile_uri
-from psimil.report.summary import Words
 from psimil.result_set import ResultSet
 
 Array = NDArray[Any]
@@ -72,10 +72,11 @@ class Instance:
 
 @dataclass(frozen=True)
 class Case:
-    """A bag in detail: its profile, thumbnails, and a table of its instances."""
+    """A bag in detail: its profile, thumbnails, and a table of its instances; ``difference`` explains unlike calls."""
 
     row: Row
     why: str
+    difference: str
     profile: str
     film: Sequence[Instance]
     instances: Sequence[Instance]
@@ -132,7 +133,8 @@ def chosen_cases(
 def _case(results: ResultSet, row: Row, why: str) -> Case:
     instances = _instances(results, row.number)
     film = [] if results.images is None else _most_probable(instances, FILM)
-    return Case(row, why, profile_uri(results, row.number), film, _most_probable(instances, TABLE))
+    difference = difference_words(results.prediction, row.number, Words.of(results.kind))
+    return Case(row, why, difference, profile_uri(results, row.number), film, _most_probable(instances, TABLE))
 
 
 def _most_probable(instances: Sequence[Instance], most: int) -> list[Instance]:

@@ -9,9 +9,11 @@ from importlib.resources import files
 from typing import Any
 
 from psimil.foundations.errors import InputError
+from psimil.foundations.extras import install_command
+from psimil.report.calls import Words, threshold_words
 from psimil.report.cases import bag_names, chosen_cases, worklist
 from psimil.report.numerals import probability
-from psimil.report.summary import Words, scores, tiles
+from psimil.report.summary import scores, tiles
 from psimil.result_set import ResultSet
 from psimil.version import VERSION
 
@@ -85,6 +87,9 @@ def render_report(results: ResultSet, choices: Choices | None = None, *, source:
         level=f"{results.prediction.level:.4g}",
         percent=f"{100 * results.prediction.level:.4g} %",
         threshold=probability(results.prediction.threshold),
+        thresholds=threshold_words(
+            results.prediction.threshold, results.prediction.instance_threshold, Words.of(results.kind)
+        ),
         tiles=tiles(results),
         model=results.model,
         scores=scores(results),
@@ -104,7 +109,7 @@ def _template() -> Any:
     try:
         from jinja2 import DictLoader, Environment, StrictUndefined
     except ImportError as error:
-        raise InputError("reports need Jinja2: pip install 'psimil[viewer]'.") from error
+        raise InputError(f"reports need Jinja2. Install it with: {install_command('viewer')}") from error
     names = ("report.html", "macros.html")
     environment = Environment(
         loader=DictLoader({name: _packaged(name) for name in names}),

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from psimil.figures import reliability_table
 from psimil.metrics import bag_metrics, instance_metrics
+from psimil.report.calls import Words
 from psimil.report.numerals import Numeral, count, decimal, probability
 from psimil.report.pictures import referral_uri, reliability_uri
 from psimil.result_set import UNKNOWN, ResultSet
@@ -14,32 +15,6 @@ SCORES = {
     "accuracy": "accuracy", "f1": "F1", "auc": "area under the ROC curve", "log_loss": "log-loss, nats",
     "brier": "Brier score", "ece": "expected calibration error",
 }  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Words:
-    """What bags and instances are called.
-
-    Examples
-    --------
-    >>> Words.of("ct").bags, Words.of("features").instance
-    ('scans', 'instance')
-    """
-
-    bag: str
-    bags: str
-    instance: str
-    instances: str
-    first: int
-
-    @classmethod
-    def of(cls, kind: str) -> Words:
-        """For a kind of bags; slices are counted from 1, as in DICOM reports, instances from 0, as in tables."""
-        if kind == "ct":
-            return cls("scan", "scans", "slice", "slices", 1)
-        if kind == "images":
-            return cls("bag", "bags", "picture", "pictures", 0)
-        return cls("bag", "bags", "instance", "instances", 0)
 
 
 def tiles(results: ResultSet) -> list[tuple[str, str, Numeral]]:

@@ -83,7 +83,9 @@ def parquet_chunks(path: Path) -> Iterator[pd.DataFrame]:
     try:
         import pyarrow.parquet as pq
     except ImportError as error:
-        raise InputError("reading parquet needs pyarrow: pip install 'psimil[parquet]'.") from error
+        from psimil.foundations.extras import install_command
+
+        raise InputError(f"reading parquet needs pyarrow. Install it with: {install_command('parquet')}") from error
     with _explained(path, "parquet"):
         # A buffer spares memory, but a page that lies about its size gets as much as it asks for.
         buffer_size = BUFFER if path.stat().st_size > AT_ONCE else 0

@@ -66,6 +66,7 @@ class Summary(Answer):
     has_volumes: bool
     model: dict[str, str]
     note: str = NOTE
+    thresholds: str
     reliability: Reliability | None
     scores: dict[str, float | None] | None
 
@@ -139,6 +140,7 @@ class BagDetails(BagRow):
     image: Picture
     threshold: Share
     instance_threshold: Share
+    difference: str
 
 
 class Said(Answer):

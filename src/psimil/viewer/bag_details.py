@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from psimil.report.calls import Words, difference_words
 from psimil.viewer.answers import BagDetails, InstanceRow, Picture, Telling
 from psimil.viewer.png import COLUMNS
 from psimil.viewer.viewed import Viewed
@@ -24,6 +25,7 @@ def bag_details(viewed: Viewed, number: int) -> BagDetails:
         image=_picture(viewed, number),
         threshold=found.threshold,
         instance_threshold=found.instance_threshold,
+        difference=difference_words(found, number, Words.of(viewed.results.kind)),
     )
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from psimil.figures.reliability import reliability_table
 from psimil.metrics import bag_metrics
+from psimil.report.calls import Words, threshold_words
 from psimil.viewer.answers import BagList, BagRow, Reliability, Summary
 from psimil.viewer.viewed import Viewed
 
@@ -100,6 +101,7 @@ def summary(viewed: Viewed) -> Summary:
         has_images=results.images is not None,
         has_volumes=any(viewed.shape(number) is not None for number in range(len(results))),
         model=dict(results.model),
+        thresholds=threshold_words(found.threshold, found.instance_threshold, Words.of(results.kind)),
         reliability=_reliability(truth, prob) if known.any() else None,
         scores=None if scores is None else {n: v if math.isfinite(v) else None for n, v in scores.items()},
     )

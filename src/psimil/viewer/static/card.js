@@ -35,14 +35,15 @@ export function showCard(box, bag, set, words) {
     element(
       "p",
       {},
-      `${Math.round(100 * set.level)} % interval ${interval(bag.lower, bag.upper)}, threshold ${probability(bag.threshold)}. ${why}`,
+      `${Math.round(100 * set.level)} % interval ${interval(bag.lower, bag.upper)}, ${words.bag} threshold ${probability(bag.threshold)}. ${why}`,
     ),
     element(
       "p",
       { class: "quiet-text" },
-      `${capital(words.instances)} called positive: ${positives} of ${bag.instances.length}.`,
+      `${capital(words.instances)} that reach the ${words.instance} threshold ${probability(bag.instance_threshold)}: ${positives} of ${bag.instances.length}.`,
     ),
   ];
+  if (bag.difference) shown.push(element("p", { class: "difference" }, bag.difference));
   if (bag.notes) shown.push(element("p", { class: "note" }, `Reading note: ${bag.notes}`));
   box.replaceChildren(...shown);
 }

@@ -67,11 +67,12 @@ export class FeedbackForm {
    * @param {string} thing what is asked about
    * @param {{called: number|boolean, verdict: string|null, note: string|null}} found is kept up to date
    * @param {number|null} instance index, or null for the bag
+   * @param {string|null} [called] what it is called, where that needs more words than its label
    */
-  show(thing, found, instance) {
+  show(thing, found, instance, called = null) {
     this.#instance = instance;
     this.#found = found;
-    this.#legend.textContent = `${capital(thing)}: ${labelled(found.called)}. Do you agree?`;
+    this.#legend.textContent = `${capital(thing)}: ${called ?? labelled(found.called)}. Do you agree?`;
     this.#form.elements[`${this.#name}-verdict`].value = found.verdict ?? "none";
     this.#note.value = found.note ?? "";
     this.#status.textContent = "";

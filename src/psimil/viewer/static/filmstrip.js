@@ -4,7 +4,7 @@
  */
 
 import { element } from "./dom.js";
-import { announced, labelled, probability } from "./words.js";
+import { announced, callOf, labelled, probability } from "./words.js";
 
 const SIDE = 84; // pixels of the longest side of a picture
 
@@ -49,13 +49,13 @@ function button(one, bag, words, onChoose) {
       type: "button",
       tabindex: -1,
       class: one.called ? "is-positive" : "is-negative",
-      "aria-label": `${announced(words.instance, one, bag.instances.length)}, called ${labelled(one.called)}${known}`,
+      "aria-label": `${announced(words, one, bag.instances.length)}, ${callOf(words, one, bag)}${known}`,
     },
     picture(one.index, bag),
     element(
       "span",
       { class: "number" },
-      element("span", { class: "which" }, one.index + 1),
+      element("span", { class: "which" }, one.index + words.first),
       probability(one.probability),
     ),
   );

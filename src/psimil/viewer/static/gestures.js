@@ -27,7 +27,7 @@ const typing = (node) => node instanceof Element && node.closest("textarea, sele
 
 /**
  * @param {import("./stage.js").Stage} stage
- * @param {{index: function(): number, count: number, go: function(number): void}} place
+ * @param {{index: function(): number, count: number, first: number, go: function(number): void}} place
  */
 export function listen(stage, place) {
   const viewport = byId("viewport");
@@ -45,7 +45,7 @@ export function listen(stage, place) {
   wheel(viewport, place);
   drags(viewport, stage, place);
   const slider = byId("slider");
-  slider.addEventListener("input", () => place.go(slider.valueAsNumber - 1));
+  slider.addEventListener("input", () => place.go(slider.valueAsNumber - place.first));
 }
 
 /** A notch of a wheel is a slice; a touchpad's many small steps add up to one. */

@@ -15,20 +15,23 @@ export class Profile {
   #joined;
   #ends;
   #label;
+  #first;
   #index = 0;
   #cursor = null;
 
   /**
    * @param {HTMLElement} box of fixed height
    * @param {any} bag from /api/bags/{key}
-   * @param {{joined: boolean, ends: [string, string], label: string, onChoose: function(number): void}} options
-   *   joined: neighbours belong together, as slices do; ends: names of the two ends of the axis
+   * @param {{joined: boolean, ends: [string, string], first: number, label: string, onChoose: function(number): void}} options
+   *   joined: neighbours belong together, as slices do; ends: names of the two ends of the axis; first: number of
+   *   the first instance
    */
-  constructor(box, bag, { joined, ends, label, onChoose }) {
+  constructor(box, bag, { joined, ends, first, label, onChoose }) {
     this.#box = box;
     this.#bag = bag;
     this.#joined = joined;
     this.#ends = ends;
+    this.#first = first;
     this.#onChoose = onChoose;
     this.#label = label;
     box.addEventListener("click", (event) => this.#choose(event));
@@ -67,7 +70,7 @@ export class Profile {
       "svg",
       { width: this.#box.clientWidth, height: HEIGHT, role: "img", "aria-label": this.#label },
       ...axis,
-      ...this.#numbers().map((index) => text(index + 1, this.#x(index), floor + 16, "middle")),
+      ...this.#numbers().map((index) => text(index + this.#first, this.#x(index), floor + 16, "middle")),
       text(this.#ends[0], left, HEIGHT - 3, "start"),
       text(this.#ends[1], right, HEIGHT - 3, "end"),
       ...this.#known(floor),
@@ -93,7 +96,7 @@ export class Profile {
     const step =
       [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 5000].find((size) => (size * this.#span) / count >= 30) ?? count;
     const found = [0];
-    for (let number = step; number <= count; number += step) if (number > 1) found.push(number - 1);
+    for (let index = step - this.#first; index < count; index += step) if (index > 0) found.push(index);
     return found;
   }
 

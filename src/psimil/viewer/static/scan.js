@@ -13,7 +13,7 @@ import { Profile } from "./profile.js";
 import { Stage } from "./stage.js";
 import { showTelling } from "./telling.js";
 import { fillValues, markValue } from "./values.js";
-import { announced, capital, wordsOf } from "./words.js";
+import { announced, callOf, capital, probability, wordsOf } from "./words.js";
 
 const REST = 250; // milliseconds without a move before the place is said
 const key = location.pathname.split("/").pop();
@@ -48,7 +48,7 @@ function open(set, bag) {
   if (pictured) {
     const stage = new Stage(bag, words);
     parts.push(stage, new Filmstrip(byId("strip"), bag, words, (index) => go(index)));
-    listen(stage, { index: () => current, count, go: (index) => go(index) });
+    listen(stage, { index: () => current, count, first: words.first, go: (index) => go(index) });
   } else {
     parts.push({ show: (index) => showTelling(byId("telling"), bag, index, words) });
   }
@@ -57,6 +57,7 @@ function open(set, bag) {
     new Profile(byId("profile"), bag, {
       joined,
       ends: joined ? ["feet", "head"] : ["", ""],
+      first: words.first,
       label: `Probability of each ${words.instance} with its interval; the threshold is ${bag.instance_threshold}`,
       onChoose: (index) => go(index),
     }),
@@ -64,7 +65,13 @@ function open(set, bag) {
   const forms = byId("feedback");
   new FeedbackForm(forms, key, "bag").show(`this ${words.bag}`, bag, null);
   const instanceForm = new FeedbackForm(forms, key, "instance");
-  parts.push({ show: (index) => instanceForm.show(`${words.instance} ${index + 1}`, bag.instances[index], index) });
+  parts.push({
+    show: (index) => {
+      const one = bag.instances[index];
+      const called = one.called && !bag.called ? `${callOf(words, one, bag)}, so positive` : null;
+      instanceForm.show(`${words.instance} ${index + words.first}`, one, index, called);
+    },
+  });
   const table = byId("values-table");
   const tabulate = () => {
     fillValues(table, bag, words, set.level, (index) => go(index));
@@ -80,16 +87,16 @@ function open(set, bag) {
     if (index === current) return;
     current = index;
     for (const part of parts) part.show(index);
-    byId("slider").value = index + 1;
-    byId("slider").setAttribute("aria-valuetext", announced(words.instance, bag.instances[index], count));
+    byId("slider").value = index + words.first;
+    byId("slider").setAttribute("aria-valuetext", announced(words, bag.instances[index], count));
     markValue(table, index);
     clearTimeout(saying);
     saying = setTimeout(() => {
-      byId("live").textContent = announced(words.instance, bag.instances[index], count);
-      history.replaceState(null, "", `#${index + 1}`);
+      byId("live").textContent = announced(words, bag.instances[index], count);
+      history.replaceState(null, "", `#${index + words.first}`);
     }, REST);
   }
-  const asked = Number.parseInt(location.hash.slice(1), 10) - 1;
+  const asked = Number.parseInt(location.hash.slice(1), 10) - words.first;
   go(Number.isInteger(asked) ? asked : mostProbable(bag.instances));
   byId("main").removeAttribute("aria-busy");
 }
@@ -108,12 +115,13 @@ function lead(link, to) {
 
 /** Labels and hints that depend on what is shown. */
 function name(bag, set, words) {
-  byId("slider").max = bag.instances.length;
+  byId("slider").min = words.first;
+  byId("slider").max = bag.instances.length - 1 + words.first;
   byId("slider").setAttribute("aria-label", capital(words.instance));
   byId("viewport").setAttribute("aria-label", `${capital(words.instance)} viewer`);
   byId("profile-title").textContent = `Probability by ${words.instance}`;
   byId("profile-key").textContent =
-    `${set.kind === "ct" ? "Band" : "Lines"}: ${Math.round(100 * set.level)} % interval. Dashes: threshold. ` +
+    `${set.kind === "ct" ? "Band" : "Lines"}: ${Math.round(100 * set.level)} % interval. Dashes: ${words.instance} threshold ${probability(bag.instance_threshold)}. ` +
     (bag.instances.some((one) => one.truth === 1) ? "Marks below: known positive. " : "") +
     "Click the chart to go there.";
   byId("keys").textContent =

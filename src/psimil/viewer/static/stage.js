@@ -6,7 +6,7 @@
 import { byId, element } from "./dom.js";
 import { Painter } from "./painter.js";
 import { Slices } from "./slices.js";
-import { capital, probability, signed, spread } from "./words.js";
+import { callOf, capital, placed, probability, signed, spread } from "./words.js";
 import { WINDOWS, windowOf } from "./window.js";
 
 export class Stage {
@@ -20,7 +20,7 @@ export class Stage {
 
   /**
    * @param {any} bag from /api/bags/{key}
-   * @param {{instance: string}} words
+   * @param {{instance: string, first: number}} words
    */
   constructor(bag, words) {
     this.#bag = bag;
@@ -88,10 +88,10 @@ export class Stage {
     const direction = index < this.#index ? -1 : 1;
     this.#index = index;
     const instance = this.#bag.instances[index];
-    const place = `${capital(this.#words.instance)} ${index + 1} / ${this.#bag.instances.length}`;
+    const place = capital(placed(this.#words, index, this.#bag.instances.length));
     byId("place").textContent = instance.position === null ? place : `${place}\n${signed(instance.position, 1)} mm`;
     byId("value").textContent =
-      `${probability(instance.probability)} ${spread(instance.std)}\n${instance.called ? "Positive" : "Negative"}`;
+      `${probability(instance.probability)} ${spread(instance.std)}\n${capital(callOf(this.#words, instance, this.#bag))}`;
     byId("value").classList.toggle("is-positive", Boolean(instance.called));
     this.#slices?.want(index, direction);
     this.#paint();

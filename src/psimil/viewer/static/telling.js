@@ -28,7 +28,7 @@ function effectBar(effect, largest) {
  * @param {HTMLElement} box
  * @param {any} bag from /api/bags/{key}
  * @param {number} index
- * @param {{instance: string}} words
+ * @param {{instance: string, first: number}} words
  */
 export function showTelling(box, bag, index, words) {
   const instance = bag.instances[index];
@@ -54,7 +54,7 @@ export function showTelling(box, bag, index, words) {
     element("tbody", {}, ...rows),
   );
   box.replaceChildren(
-    element("h2", {}, capital(announced(words.instance, instance, bag.instances.length))),
+    element("h2", {}, capital(announced(words, instance, bag.instances.length))),
     instance.telling.length
       ? table
       : element("p", { class: "quiet-text" }, "No telling features were stored for these results."),

@@ -4,7 +4,7 @@
  */
 
 import { element } from "./dom.js";
-import { capital, interval, labelled, measured, probability, signed, spread } from "./words.js";
+import { callOf, capital, interval, labelled, measured, probability, signed, spread } from "./words.js";
 
 const PAGE = 500;
 const VERDICTS = { agree: "agrees", disagree: "disagrees" };
@@ -13,7 +13,7 @@ const VERDICTS = { agree: "agrees", disagree: "disagrees" };
  * Fill the table; rows beyond the first 500 come when they are asked for.
  * @param {HTMLElement} table
  * @param {any} bag from /api/bags/{key}
- * @param {{instance: string}} words
+ * @param {{instance: string, first: number}} words
  * @param {number} level of the intervals
  * @param {function(number): void} onChoose
  */
@@ -33,7 +33,7 @@ export function fillValues(table, bag, words, level, onChoose) {
     "Reader",
   ];
   const row = (one) => {
-    const choose = element("button", { type: "button", class: "quiet" }, one.index + 1);
+    const choose = element("button", { type: "button", class: "quiet" }, one.index + words.first);
     choose.addEventListener("click", () => onChoose(one.index));
     const number = (value, text) => element("td", { class: "number", "data-value": value }, text);
     return element(
@@ -44,7 +44,7 @@ export function fillValues(table, bag, words, level, onChoose) {
       number(one.probability, probability(one.probability)),
       number(one.std, spread(one.std)),
       element("td", { class: "number" }, interval(one.lower, one.upper)),
-      element("td", {}, capital(labelled(one.called))),
+      element("td", {}, capital(callOf(words, one, bag))),
       ...(known ? [element("td", {}, one.truth === null ? "" : capital(labelled(one.truth)))] : []),
       ...(telling ? [element("td", { class: "telling" }, named(one.telling))] : []),
       element("td", {}, one.verdict ? capital(VERDICTS[one.verdict]) : ""),

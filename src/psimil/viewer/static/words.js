@@ -4,15 +4,16 @@
  */
 
 const KINDS = {
-  ct: { bag: "scan", bags: "scans", instance: "slice", instances: "slices" },
-  images: { bag: "bag", bags: "bags", instance: "image", instances: "images" },
-  features: { bag: "bag", bags: "bags", instance: "instance", instances: "instances" },
+  ct: { bag: "scan", bags: "scans", instance: "slice", instances: "slices", first: 1 },
+  images: { bag: "bag", bags: "bags", instance: "image", instances: "images", first: 0 },
+  features: { bag: "bag", bags: "bags", instance: "instance", instances: "instances", first: 0 },
 };
 
 /**
- * What bags and instances are called in a set of results.
+ * What bags and instances are called in a set of results, and the number of the first instance: slices are counted
+ * from 1, as in DICOM reports, instances from 0, as in tables.
  * @param {string} kind "ct", "images" or "features"
- * @returns {{bag: string, bags: string, instance: string, instances: string}}
+ * @returns {{bag: string, bags: string, instance: string, instances: string, first: number}}
  */
 export const wordsOf = (kind) => KINDS[kind] ?? KINDS.features;
 
@@ -88,10 +89,28 @@ export const labelled = (label) =>
   label === null || label === undefined ? "unknown" : label ? "positive" : "negative";
 
 /**
+ * "slice 12 of 30", or "instance 3 (0 to 9)" where the first has number 0.
+ * @param {{instance: string, first: number}} words
+ * @param {number} index from 0
+ * @param {number} count
+ */
+export const placed = ({ instance, first }, index, count) =>
+  first ? `${instance} ${index + first} of ${count}` : `${instance} ${index} (0 to ${count - 1})`;
+
+/**
  * "slice 12 of 30, probability 0.93 ± 0.05": what is said when the reader moves.
- * @param {string} noun
+ * @param {{instance: string, first: number}} words
  * @param {{index: number, probability: number, std: number}} instance
  * @param {number} count
  */
-export const announced = (noun, instance, count) =>
-  `${noun} ${instance.index + 1} of ${count}, probability ${probability(instance.probability)} ${spread(instance.std)}`;
+export const announced = (words, instance, count) =>
+  `${placed(words, instance.index, count)}, probability ${probability(instance.probability)} ${spread(instance.std)}`;
+
+/**
+ * What an instance is called; in a bag called negative, none is "positive": it reaches the threshold of instances.
+ * @param {{instance: string}} words
+ * @param {{called: number|boolean}} instance
+ * @param {{called: number|boolean}} bag
+ */
+export const callOf = (words, instance, bag) =>
+  instance.called && !bag.called ? `above the ${words.instance} threshold` : labelled(instance.called);

@@ -31,6 +31,7 @@ function start() {
   byId("heading").textContent = `Worklist of ${counted(set.bags, words.bag, words.bags)}`;
   tiles(byId("tiles"), set, words);
   facts(byId("model"), set.model);
+  byId("thresholds").textContent = set.thresholds;
   if (set.reliability) {
     byId("reliability").hidden = false;
     byId("reliability-plot").replaceChildren(reliabilityPlot(set.reliability));

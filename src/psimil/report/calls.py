@@ -1,0 +1,86 @@
+"""What bags and instances are called, in words: their nouns, their numbers, and thresholds that differ."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from psimil.inference.prediction import Prediction
+from psimil.report.numerals import probability
+
+
+@dataclass(frozen=True)
+class Words:
+    """What bags and instances are called, and the number of the first instance.
+
+    Examples
+    --------
+    >>> Words.of("ct").bags, Words.of("features").instance
+    ('scans', 'instance')
+    """
+
+    bag: str
+    bags: str
+    instance: str
+    instances: str
+    first: int
+
+    @classmethod
+    def of(cls, kind: str) -> Words:
+        """For a kind of bags; slices are counted from 1, as in DICOM reports, instances from 0, as in tables."""
+        if kind == "ct":
+            return cls("scan", "scans", "slice", "slices", 1)
+        if kind == "images":
+            return cls("bag", "bags", "image", "images", 0)
+        return cls("bag", "bags", "instance", "instances", 0)
+
+
+def threshold_words(threshold: float, instance_threshold: float, words: Words) -> str:
+    """From where on bags and instances are called positive, and why that is not the same number.
+
+    Examples
+    --------
+    >>> threshold_words(0.5, 0.12, Words.of("ct"))[:76]
+    'Scans are called positive from probability 0.500 on, slices from 0.120 on: t'
+    """
+    bag, instance = probability(threshold).text, probability(instance_threshold).text
+    return (
+        f"{words.bags.capitalize()} are called positive from probability {bag} on, {words.instances} from {instance} "
+        f"on: two thresholds, the first chosen so that most training {words.bags} are called rightly, the second so "
+        f"that few {words.instances} of negative {words.bags} reach it."
+    )
+
+
+def difference_words(prediction: Prediction, bag: int, words: Words) -> str:
+    """Why a bag and its instances are not called alike; empty when they are.
+
+    Parameters
+    ----------
+    prediction : of B bags.
+    bag : number of the bag.
+
+    Examples
+    --------
+    >>> from psimil import VGPMIL
+    >>> from psimil.datasets import make_bags
+    >>> bags, y, _ = make_bags(n_bags=8, seed=1)
+    >>> found = VGPMIL(n_inducing=4, max_iter=2, tol=0.0, random_state=0).fit(bags, y).predict_dist(bags)
+    >>> isinstance(difference_words(found, 0, Words.of("features")), str)
+    True
+    """
+    rows = slice(int(prediction.offsets[bag]), int(prediction.offsets[bag + 1]))
+    above = int(prediction.instance_label[rows].sum())
+    positive = bool(prediction.prob[bag] >= prediction.threshold)
+    if positive == (above > 0):
+        return ""
+    limits = [probability(value).text for value in (prediction.threshold, prediction.instance_threshold)]
+    if positive:
+        sums = f", and what its {words.instances} say adds up" if prediction.aggregate == "noisy_or" else ""
+        return (
+            f"The {words.bag} reaches the {words.bag} threshold {limits[0]}, none of its {words.instances} alone the "
+            f"{words.instance} threshold {limits[1]}. This is no contradiction: each has a threshold of its own{sums}."
+        )
+    reach = f"1 {words.instance} reaches" if above == 1 else f"{above} {words.instances} reach"
+    return (
+        f"{reach} the {words.instance} threshold {limits[1]}, but the {words.bag} stays below the {words.bag} "
+        f"threshold {limits[0]}. This is no contradiction: each has a threshold of its own."
+    )
