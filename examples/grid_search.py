@@ -1,34 +1,21 @@
-"""scikit-learn's grid search over bags, with a transformer that works bag by bag."""
+"""scikit-learn's grid search over bags, with a transformer that works instance by instance."""
 
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.decomposition import PCA
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.pipeline import Pipeline
 
-from psimil import VGPMIL, Bags, datasets
-
-
-class BagPCA(TransformerMixin, BaseEstimator):
-    """Principal components of the instances; bags in, bags out."""
-
-    def __init__(self, n_components=20):
-        self.n_components = n_components
-
-    def fit(self, bags, y=None):
-        self.pca_ = PCA(self.n_components, random_state=0).fit(bags.X)
-        return self
-
-    def transform(self, bags):
-        return Bags(self.pca_.transform(bags.X), bags.offsets, bags.ids)
+from psimil import VGPMIL, datasets, instancewise
 
 
 def main() -> None:
     bags, y = datasets.load_musk1()
-    pipeline = Pipeline([("pca", BagPCA()), ("mil", VGPMIL(max_iter=50, tol=1e-4, random_state=0))])
+    pipeline = Pipeline(
+        [("pca", instancewise(PCA(random_state=0))), ("mil", VGPMIL(max_iter=50, tol=1e-4, random_state=0))]
+    )
     search = GridSearchCV(
         pipeline,
-        {"pca__n_components": [10, 30], "mil__n_inducing": [20, 50]},
+        {"pca__transformer__n_components": [10, 30], "mil__n_inducing": [20, 50]},
         scoring={"auc": "roc_auc", "log_loss": "neg_log_loss"},
         refit="auc",
         cv=StratifiedKFold(3, shuffle=True, random_state=0),

@@ -17,6 +17,8 @@ from psimil import RBF, VGPMIL, Bags, GammaMixture, HyperbolicSecant, SmoothLapl
 from psimil.datasets import DigitBags, digits_bags, make_bags
 from psimil.experiments.referral import area_under_referral, referral_curve
 from psimil.figures import new_figure, plot_bag, plot_digits, plot_history, plot_referral, plot_reliability, plot_theta
+from psimil.figures.canvas import BLUE, ORANGE
+from psimil.figures.lettering import legend_below, titled
 from psimil.inference.prediction import Prediction
 from psimil.metrics import bag_metrics, instance_metrics
 
@@ -74,15 +76,16 @@ def far_away() -> None:
     bags, y, _ = make_bags(n_bags=60, n_features=1, separation=3.0, seed=0)
     x = np.linspace(-20.0, 24.0, 441)
     ax = new_figure()
-    for residual, style in (("projected", "-"), ("full", "--")):
+    for residual, style, colour in (("projected", "-", BLUE), ("full", "--", ORANGE)):
         model = VGPMIL(kernel=RBF(1.0), n_inducing=8, residual=residual, calibrate=False, random_state=0).fit(bags, y)
         deviation = np.sqrt(model.predict_dist(x[:, None, None]).latent_variance)
-        ax.plot(x, deviation, style, label=f'residual="{residual}"')
+        ax.plot(x, deviation, style, color=colour, label=f'residual="{residual}"')
         inside = (x >= bags.X.min()) & (x <= bags.X.max())
         print(f"{residual}: mean deviation inside {deviation[inside].mean():.2f}, at x = 24 {deviation[-1]:.2f}")
     ax.plot(bags.X[:, 0], np.zeros(len(bags.X)), "|", color="black", label="training instances")
-    ax.set(xlabel="feature", ylabel="standard deviation of f", title="What the model says where it has seen nothing")
-    ax.legend(frameon=False)
+    ax.set(xlabel="feature", ylabel="standard deviation of $f$")
+    titled(ax, "What the model says where it has seen nothing")
+    legend_below(ax)
     write(ax, "far-away")
 
 

@@ -155,17 +155,19 @@ def test_swapped_arguments(files, tmp_path):
     run, table, store = files / "run", files / "noise.csv", tmp_path / "store"
     for command, more in (("predict", ["--out", tmp_path / "o"]), ("evaluate", [])):
         for model in (run, run / "model.safetensors"):
-            meant = f"Did you mean: psimil {command} {model} {table}"
+            meant = f"psimil {command} {model} {table}"
             fails(call(command, table, model, *more), 2, f"{table} is a table of bags; the first argument", meant)
         fails(call(command, table, table, *more), 2, "is a model, the run of psimil fit or its file.")
         fails(call(command, run, run, *more), 2, f"{run} is a model; the second argument of psimil {command}")
-    fails(call("data", "import", store, table), 2, f"Did you mean: psimil data import {table} {store}")
+    fails(call("data", "import", store, table), 2, f"psimil data import {table} {store}")
     fails(call("fit", run, "--out", tmp_path / "o"), 2, f"{run} is a model; the argument of psimil fit is a table")
     fails(call("info", table), 2, f"{table} is a table of bags; the argument of psimil info is a model")
     fails(call("info", files / "new"), 2, "new is a prediction;")
     for command in ("view", "report"):
-        fails(call(command, table), 2, "is a table of bags;", "a prediction, the folder that psimil predict")
-        fails(call(command, run), 2, f"{run} is a model;", f"Predict first: psimil predict {run} BAGS --out RUN")
+        fails(call(command, table), 66, f"{table} is a file. Name the folder of results")
+        fails(
+            call(command, run), 66, f"{run} holds a model and no results.", f"psimil predict {run} BAGS --out runs/new"
+        )
     call("data", "import", table, store)
-    fails(call("evaluate", store, run), 2, "is a store of bags", f"Did you mean: psimil evaluate {run} {store}")
+    fails(call("evaluate", store, run), 2, "is a store of bags", f"psimil evaluate {run} {store}")
     assert call("evaluate", run, store).exit_code == 0

@@ -1,6 +1,7 @@
 """Every example runs without warnings and says something."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ def test_all_four_are_there():
 
 
 LONG = ("grid_search", "known_instances")
+GAIN = (r"gain: ([-\d.]+)", r"better on (\d+) of", r"of (\d+) data sets\n")
 
 
 @pytest.mark.parametrize(
@@ -37,6 +39,9 @@ def test_example_runs(path, tmp_path):
     assert len(done.stdout.splitlines()) >= 3
     assert "nan" not in done.stdout
     assert not list(tmp_path.iterdir())
+    if path.stem == "known_instances":
+        gain, wins, of = (float(re.search(p, done.stdout)[1]) for p in GAIN)
+        assert gain > 0.02 and wins > of / 2
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)

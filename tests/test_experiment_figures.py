@@ -122,7 +122,7 @@ def test_time_against_auc():
     assert last["bag_auc_sd"] == pytest.approx(picked["bag_auc"].std())
     ax = plot_time_auc(rows(), ax=new_figure())
     assert ax.get_xscale() == "log"
-    assert sorted(text.get_text() for text in ax.texts) == ["M=200", "M=200", "M=50", "M=50"]
+    assert sorted(text.get_text() for text in ax.texts) == ["$M=200$", "$M=200$", "$M=50$", "$M=50$"]
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["VGPMIL", "G-VGPMIL"]
     drawn = np.concatenate([container[0].get_xydata() for container in ax.containers])
     np.testing.assert_allclose(drawn, table[["seconds_mean", "bag_auc_mean"]])
@@ -131,7 +131,7 @@ def test_time_against_auc():
 def test_time_of_models_without_inducing_points():
     some = rows().drop(columns=["experiment", "n_inducing"]).query("split < 1 or model == 'VGPMIL'")
     ax = plot_time_auc(some, "bag_f1", ax=new_figure())
-    assert len(ax.containers) == 2 and not ax.texts and ax.get_ylabel() == "Bag F1"
+    assert len(ax.containers) == 2 and not ax.texts and ax.get_ylabel().startswith("Bag F1")
     with pytest.raises(InputError, match="no column bag_brier"):
         time_auc_table(rows(), "bag_brier")
     with pytest.raises(InputError, match="no training time"):

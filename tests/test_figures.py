@@ -67,7 +67,9 @@ def test_every_figure(fitted, tmp_path, name):
 
 def test_theta_is_the_papers_figure():
     lines = plot_theta(ax=new_figure()).lines
-    assert [line.get_label() for line in lines] == ["PG", *(f"Gamma, alpha=1, beta={b}" for b in (1, 2, 4, 8))]
+    greek = [rf"Gamma, $\alpha=1$, $\beta={b}$" for b in (1, 2, 4, 8)]
+    assert [line.get_label() for line in lines] == ["PG", *greek]
+    assert theta_table().columns.tolist()[2] == "Gamma, alpha=1, beta=1"  # no mathematics in files
     assert [line.get_color() for line in lines].count(BLACK) == 1 and lines[0].get_color() == BLACK
     for line, at_zero in zip(lines, (1 / 4, 1, 1 / 2, 1 / 4, 1 / 8), strict=True):
         assert line.get_ydata()[0] == pytest.approx(at_zero)

@@ -33,6 +33,7 @@ PUBLIC = [
     "StudentT",
     "datasets",
     "density_from_log",
+    "instancewise",
     "read_bags",
 ]
 HEAVY = ("numpy", "scipy", "sklearn", "pandas", "matplotlib", "rich.table", "psimil.estimator")

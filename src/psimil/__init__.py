@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from psimil.estimator import GVGPMIL, VGPMIL, PsiVGPMIL
     from psimil.foundations.errors import DataWarning, InputError, PsimilError
     from psimil.inference.prediction import Prediction
+    from psimil.instance_wise import instancewise
     from psimil.model.bags import Bags
     from psimil.model.custom_density import density_from_log
     from psimil.model.densities import Density, GammaMixture, HyperbolicSecant, SmoothLaplace, StudentT
@@ -48,6 +49,7 @@ __all__ = [
     "StudentT",
     "datasets",
     "density_from_log",
+    "instancewise",
     "read_bags",
 ]
 
@@ -55,6 +57,7 @@ _HOMES = {
     "psimil.estimator": ("GVGPMIL", "VGPMIL", "PsiVGPMIL"),
     "psimil.foundations.errors": ("DataWarning", "InputError", "PsimilError"),
     "psimil.inference.prediction": ("Prediction",),
+    "psimil.instance_wise": ("instancewise",),
     "psimil.model.bags": ("Bags",),
     "psimil.multilabel": ("MultiLabelMIL",),
     "psimil.model.custom_density": ("density_from_log",),

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 
 from psimil.cli.exits import UsageProblem
+from psimil.cli.next_steps import next_step
 
 MODEL, TABLE, PREDICTION, STORE = "a model", "a table of bags", "a prediction", "a store of bags"
 WANTED = {
     MODEL: "a model, the run of psimil fit or its file",
     TABLE: "a table of bags",
-    PREDICTION: "a prediction, the folder that psimil predict or psimil ct predict wrote",
     STORE: "a store of bags",
 }
 FILES = {"model.safetensors": MODEL, "results.safetensors": PREDICTION, "manifest.json": STORE}
@@ -44,9 +43,7 @@ def check_arguments(command: str, *arguments: tuple[Path, str]) -> None:
         swapped = [other for other, _ in reversed(arguments)]
         pairs = zip(swapped, (kind for _, kind in arguments), strict=True)
         if len(arguments) > 1 and all(_fits(_kinds(other), kind) for other, kind in pairs):
-            line += f" Did you mean: psimil {command} {shlex.join(map(str, swapped))}"
-        elif (kinds[0], wanted) == (MODEL, PREDICTION):
-            line += f" Predict first: psimil predict {shlex.quote(str(path))} BAGS --out RUN"
+            line += f" Did you mean: {next_step(*command.split(), *swapped)}"
         raise UsageProblem(line)
 
 

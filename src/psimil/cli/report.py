@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from psimil.cli.arguments import PREDICTION, check_arguments
 from psimil.cli.exits import NOTE
 from psimil.cli.options import Debug, Json, Quiet
 from psimil.cli.shell import Shell
@@ -45,7 +44,6 @@ def report(
         from psimil.report import Choices, render_report
         from psimil.result_file import NAME
 
-        check_arguments("report", (results, PREDICTION))
         target = results / "report.html" if out is None else out
         if out is not None and out.exists() and not overwrite:
             raise OutputError(f"cannot write {out.name}: it is there already. Name another or add --overwrite.")

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from psimil.cli.arguments import PREDICTION, check_arguments
 from psimil.cli.exits import NOTE, UsageProblem
 from psimil.cli.next_steps import has_viewer
 from psimil.cli.options import Debug
@@ -58,7 +57,6 @@ def view(
             raise UsageProblem(
                 f"--host {host} lets other computers in, unencrypted. Add --i-understand-no-tls, or leave it out."
             )
-        check_arguments("view", (results, PREDICTION))
         _check_installed()
         from psimil.viewer.app import create_app
         from psimil.viewer.browser import has_screen, opened_browser

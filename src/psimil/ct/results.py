@@ -175,6 +175,7 @@ def _draw(run: RunDirectory, results: CTResults, number: int, place: int) -> Non
     from matplotlib.pyplot import close
 
     from psimil.figures import plot_strip, save_figure, strip_table
+    from psimil.figures.lettering import noted
 
     truth = None if results.truth is None else results.prediction.split(results.truth)[number]
     slices = results.slices[number]
@@ -182,7 +183,7 @@ def _draw(run: RunDirectory, results: CTResults, number: int, place: int) -> Non
     ax = plot_strip(results.prediction, name, truth, slices.images[:, 0])
     figure = ax.get_figure(root=True)
     assert figure is not None  # plot_strip made one
-    figure.text(0.005, 0.995, RESEARCH, ha="left", va="top", fontsize=7)
+    noted(ax, RESEARCH)
     save_figure(ax, run.figure(f"scan-{place:03d}"), _with_slices(strip_table(results.prediction, name, truth)))
     close(figure)
 

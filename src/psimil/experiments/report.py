@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -71,6 +72,12 @@ def _figures(workspace: Workspace, jobs: Sequence[Job], rows: pd.DataFrame) -> N
     folder = workspace.path / "figures"
     folder.mkdir(exist_ok=True)
     save_figure(plot_theta(ax=new_figure()), folder / "theta.png", theta_table())
+    draw_scores(rows, folder)
+    _pooled(workspace, jobs)
+
+
+def draw_scores(rows: pd.DataFrame, folder: Path) -> None:
+    """Bars and times of the rows of a run, one figure of each kind per protocol and task."""
     best = selected(rows)
     for (protocol, task), part in best.groupby(["protocol", "task"], sort=False):
         name = f"{protocol}-{task}".lower().replace(" ", "-")
@@ -83,7 +90,6 @@ def _figures(workspace: Workspace, jobs: Sequence[Job], rows: pd.DataFrame) -> N
             )
         largest = lines[lines["n_inducing"].isna() | (lines["n_inducing"] == lines["n_inducing"].max())]
         save_figure(plot_bars(largest, ax=new_figure(9.0, 4.5)), folder / f"bars-{name}.png", bars_table(largest))
-    _pooled(workspace, jobs)
 
 
 def _pooled(workspace: Workspace, jobs: Sequence[Job]) -> None:
@@ -92,9 +98,12 @@ def _pooled(workspace: Workspace, jobs: Sequence[Job]) -> None:
     for task in dict.fromkeys(job.task for job in jobs if job.protocol == "nested"):
         chosen = [job for job in jobs if job.protocol == "nested" and job.task == task]
         pooled: dict[str, list[dict[str, Any]]] = {}
+        repeats: dict[str, set[Any]] = {}
         for row, arrays in workspace.records.predictions(chosen):
             size = f", M = {LARGE}" if row.get("n_inducing") == LARGE else ""
-            pooled.setdefault(_line(row["model"], row["preset"]) + size, []).append(arrays)
+            line = _line(row["model"], row["preset"]) + size
+            pooled.setdefault(line, []).append(arrays)
+            repeats.setdefault(line, set()).add(row.get("repeat"))
         curves = {model: _referral(parts) for model, parts in pooled.items()}
         name = task.lower().replace(" ", "-")
         save_figure(plot_referral(curves, ax=new_figure(7.0, 4.5)), folder / f"referral-{name}.png",
@@ -102,8 +111,8 @@ def _pooled(workspace: Workspace, jobs: Sequence[Job]) -> None:
         for model in ("VGPMIL", "G-VGPMIL"):
             if model in pooled:
                 y, p = (np.concatenate([a[k] for a in pooled[model]]) for k in ("y", "log_odds"))
-                table = reliability_table(y, sigmoid(p))
-                ax = plot_reliability(y, sigmoid(p), ax=new_figure())
+                table = reliability_table(y, sigmoid(p), repeats=len(repeats[model]))
+                ax = plot_reliability(y, sigmoid(p), repeats=len(repeats[model]), ax=new_figure())
                 save_figure(ax, folder / f"reliability-{name}-{model.lower()}.png", table)
 
 

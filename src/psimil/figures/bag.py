@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from psimil.figures.canvas import BLUE, RED, axes_or_new
+from psimil.figures.lettering import axes_points, legend_below, titled
 from psimil.foundations.errors import InputError
 
 if TYPE_CHECKING:
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from psimil.inference.prediction import Prediction
+
+
+MANY = 25  # instances above which error bars have no caps and not every instance has a number
 
 
 def bag_table(prediction: Prediction, bag: Any, truth: ArrayLike | None = None) -> pd.DataFrame:
@@ -85,23 +89,29 @@ def plot_bag(prediction: Prediction, bag: Any, truth: ArrayLike | None = None, *
     ax = axes_or_new(ax)
     ax.bar(table["instance"], table["prob"], color=BLUE, alpha=0.55, width=0.8, label="probability")
     gaps = [np.maximum(table["prob"] - table["lower"], 0.0), np.maximum(table["upper"] - table["prob"], 0.0)]
-    ax.errorbar(table["instance"], table["prob"], gaps, fmt="none", ecolor="black", capsize=3,
-                label=f"{prediction.level:.0%} interval")  # fmt: skip
-    if truth is not None:
-        _frame(ax, [n for n, known in zip(table["instance"], table["truth"], strict=True) if known == 1])
+    few = len(table) <= MANY
+    middle, half = (len(table) - 1) / 2, max(len(table), 4) / 2 + 0.1
+    ax.errorbar(table["instance"], table["prob"], gaps, fmt="none", ecolor="black", capsize=3 if few else 0,
+                linewidth=1.2 if few else 0.5, label=f"{prediction.level:.0%} interval")  # fmt: skip
     ax.axhline(prediction.instance_threshold, color="grey", linestyle="--", linewidth=1, label="instance threshold")
     b = _position(prediction.ids, bag)
     title = f"Bag {prediction.ids[b]}: probability {prediction.prob[b]:.3f}, standard deviation {prediction.std[b]:.3f}"
-    ax.set(xlabel="instance", ylabel="probability", ylim=(0.0, 1.0))
-    ax.set_title(title, parse_math=False)
-    ax.legend(frameon=False)
+    ax.set(xlabel="instance", ylabel="probability", xlim=(middle - half, middle + half), ylim=(-0.03, 1.03))
+    if truth is not None:
+        _frame(ax, [n for n, known in zip(table["instance"], table["truth"], strict=True) if known == 1])
+    if few:
+        ax.set_xticks(range(len(table)))
+    titled(ax, title)
+    legend_below(ax)
     return ax
 
 
 def _frame(ax: Axes, positives: Sequence[int]) -> None:
+    low, high = ax.get_xlim()
+    broad = max(0.4, min(2.0, 0.12 * axes_points(ax)[0] / (high - low)))
     for n in positives:
         label = "positive" if n == positives[0] else None
-        ax.bar(n, 1.0, width=0.92, fill=False, edgecolor=RED, linewidth=2, label=label)
+        ax.bar(n, 1.0, width=0.92, fill=False, edgecolor=RED, linewidth=broad, label=label)
 
 
 def _position(ids: Any, bag: Any) -> int:

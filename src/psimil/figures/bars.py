@@ -9,6 +9,8 @@ import numpy as np
 
 from psimil.experiments.render import heading, summarise
 from psimil.figures.canvas import BLACK, COLOURS, axes_or_new
+from psimil.figures.lettering import SMALLEST, axes_points, legend_below, literal, titled
+from psimil.figures.spread import ends, largest_score
 from psimil.foundations.errors import InputError
 
 if TYPE_CHECKING:
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 METRICS = ("bag_accuracy", "bag_f1", "bag_auc", "instance_accuracy", "instance_f1", "instance_auc")
-HATCHES = ("", "//", "..", "xx", "\\\\", "--")
+HATCHES = ("", "//", "..", "xx", "\\\\")  # with seven colours: 35 pairs before one comes again
 
 
 def bars_table(
@@ -33,7 +35,9 @@ def bars_table(
 
     Returns
     -------
-    table : columns ``model``, ``metric``, ``mean``, ``sd``, ``n``, ``paper`` (nan where the paper has none).
+    table : columns ``model``, ``metric``, ``mean``, ``sd``, ``lower`` and ``upper`` (one standard deviation to each
+        side, ended at 0 and, for scores that have one, at the largest value), ``n``, ``paper`` (nan where the paper has
+        none).
 
     Examples
     --------
@@ -54,7 +58,10 @@ def bars_table(
          "n": row[f"{metric}_n"], "paper": printed.get((row["model"], metric), float("nan"))}
         for row in wide.to_dict("records") for metric in chosen
     ]  # fmt: skip
-    return pd.DataFrame(records)
+    table = pd.DataFrame(records)
+    whiskers = pd.concat([pd.concat(ends(part["mean"], part["sd"], metric), axis=1, keys=["lower", "upper"])
+                          for metric, part in table.groupby("metric", sort=False)])  # fmt: skip
+    return table.join(whiskers)[["model", "metric", "mean", "sd", "lower", "upper", "n", "paper"]]
 
 
 def plot_bars(
@@ -64,9 +71,9 @@ def plot_bars(
     *,
     ax: Axes | None = None,
 ) -> Axes:
-    """Bars per metric, one per model, with whiskers of one standard deviation; the paper's value is a hollow diamond.
+    """Bars per metric, one per model, with their value where it can be read; the paper's is a hollow diamond.
 
-    The axis of scores begins near the smallest of them, not at 0; each bar carries its value.
+    Whiskers are one standard deviation over the runs and end at 0 and 1, which no score exceeds. Bars start at 0.
 
     Parameters
     ----------
@@ -87,30 +94,34 @@ def plot_bars(
     ax = axes_or_new(ax)
     models, names = list(dict.fromkeys(table["model"])), list(dict.fromkeys(table["metric"]))
     width = 0.84 / len(models)
-    low = float(np.nanmin([(table["mean"] - table["sd"].fillna(0.0)).min(), table["paper"].min()]))
-    floor = max(0.0, float(np.floor(10 * low - 0.5) / 10))
+    room = axes_points(ax)[0] * width / (len(names) + 0.1) / 1.25
     for k, model in enumerate(models):
         part = table[table["model"] == model].reset_index(drop=True)
         x = np.arange(len(names)) + (k - (len(models) - 1) / 2) * width
         ax.bar(
-            x, part["mean"] - floor, width, bottom=floor, yerr=part["sd"], capsize=3, label=model, edgecolor="white",
-            color=COLOURS[k % len(COLOURS)], hatch=HATCHES[k % len(HATCHES)], error_kw={"linewidth": 1},
+            x, part["mean"], width, yerr=[part["mean"] - part["lower"], part["upper"] - part["mean"]], capsize=2,
+            label=literal(model), edgecolor="white", color=COLOURS[k % len(COLOURS)], hatch=HATCHES[k % len(HATCHES)],
+            error_kw={"linewidth": 1},
         )  # fmt: skip
         for place, mean in zip(x, part["mean"], strict=True):
-            if not np.isnan(mean):
-                ax.text(place, floor, f" {mean:.3f}", rotation=90, ha="center", va="bottom", fontsize="x-small",
-                        bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.8, "alpha": 0.85})  # fmt: skip
+            if not np.isnan(mean) and room >= SMALLEST:
+                ax.text(place, 0.0, f" {mean:.3f}", rotation=90, ha="center", va="bottom", fontsize=min(8.0, room),
+                        bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6, "alpha": 0.85})  # fmt: skip
         if part["paper"].notna().any():
             first = not any(line.get_label() == "paper" for line in ax.lines)
-            ax.plot(x, part["paper"], "D", markerfacecolor="none", markeredgecolor=BLACK, markersize=6,
+            ax.plot(x, part["paper"], "D", markerfacecolor="none", markeredgecolor=BLACK, markersize=5,
                     label="paper" if first else "_paper")  # fmt: skip
     ax.set_xticks(range(len(names)), [heading(name).replace(" ", "\n", 1) for name in names])
-    ax.set(xlabel="metric", ylabel="mean, with one standard deviation", title="Scores by model")
-    ax.set_ylim(floor, 1.0 if table["mean"].max() <= 1 else None)
+    ax.set(xlabel="metric", xlim=(-0.55, len(names) - 0.45))
+    top = float(np.nanmax([table["upper"].max(), table["paper"].max()]))
+    scores = max(largest_score(name) for name in names) == 1.0 and top <= 1.0
+    top = 1.0 if scores else max(top, 0.1)
+    ax.set_ylim(0.0 if table["lower"].min() > 0.0 else -0.03 * top, 1.03 * top)
+    ax.set_ylabel("mean ± one standard deviation" + (", within [0, 1]" if scores else ""), fontsize=9)
+    titled(ax, "Scores by model")
     shown = dict(zip(*ax.get_legend_handles_labels()[::-1], strict=True))
-    order = [*models, *({"paper"} & set(shown))]
-    ax.legend([shown[name] for name in order], order, frameon=False, loc="upper center", bbox_to_anchor=(0.5, 0.0),
-              borderaxespad=5, ncols=4)  # fmt: skip
+    order = [*map(literal, models), *({"paper"} & set(shown))]
+    legend_below(ax, [shown[name] for name in order], order)
     return ax
 
 

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 BLACK, BLUE, ORANGE, GREEN, RED, PURPLE, SKY = (
     "#000000", "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9",
 )  # fmt: skip
-COLOURS = (BLUE, ORANGE, GREEN, PURPLE, SKY, RED)
+COLOURS = (BLUE, ORANGE, GREEN, PURPLE, SKY, RED, "#666666")
+LINES = ("-", "--", "-.", ":")  # with seven colours: 28 pairs before one comes again
 DOTS_PER_INCH = 150
 
 
@@ -70,14 +71,6 @@ def check_columns(table: Any, columns: Iterable[str], source: str) -> None:
     missing = [column for column in columns if column not in table.columns]
     if missing:
         raise InputError(f"the table has no column {', '.join(missing)}. Give the table of {source}.")
-
-
-def fitting_size(ax: Axes, cells: float, characters: int, largest: float = 9.0) -> float:
-    """Font size in points at which a text fits into one of so many cells across the axes; at least 3."""
-    figure = ax.get_figure(root=True)
-    assert figure is not None  # axes that are drawn on have a figure
-    points = 72 * figure.get_size_inches()[0] * ax.get_position().width / cells
-    return float(min(largest, max(3.0, points / (0.62 * characters))))
 
 
 def save_figure(ax: Axes, path: str | Path, data: pd.DataFrame) -> None:

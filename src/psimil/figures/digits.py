@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from psimil.figures.bag import bag_table
-from psimil.figures.canvas import RED, axes_or_new, fitting_size
+from psimil.figures.canvas import RED, axes_or_new
+from psimil.figures.lettering import axes_points, figure_of, fitting_size, folded, titled
 from psimil.foundations.errors import InputError
 
 if TYPE_CHECKING:
@@ -18,7 +19,11 @@ if TYPE_CHECKING:
 
     from psimil.inference.prediction import Prediction
 
-ROW = 2.0  # height of a bag in widths of an image: title, image, three lines of text
+ROW = 1.75  # height of a row in widths of an image: image and three lines of text
+HEAD = 0.4  # and of a line of words above a bag
+BROADEST = 12  # images side by side in a new figure
+CELL, LARGEST = 40.0, 80.0  # points of an image: at least, for the text under it, and at most
+LETTERS = 9.0  # points of the words above a bag
 GAP = 0.12  # between images
 
 
@@ -63,6 +68,9 @@ def plot_digits(
 ) -> Axes:
     """Bags below each other, images side by side; true positives are framed red, called ones say "positive".
 
+    A bag with more images than fit side by side goes on in the next row. A figure that holds nothing else grows in
+    height until every text can be read.
+
     Parameters
     ----------
     images : per bag (n, height, width), the larger a value, the brighter.
@@ -90,17 +98,38 @@ def plot_digits(
         raise InputError(
             f"images have shapes {[s.shape for s in stacks]}, expected (n, height, width) for n = {sizes}."
         )
-    columns = max(len(group) for group in groups)
-    ax = axes_or_new(ax, (0.95 * columns + 0.4, 0.95 * ROW * len(groups) + 0.4))
-    size = fitting_size(ax, columns, 8)
-    for row, (stack, group) in enumerate(zip(stacks, groups, strict=True)):
-        top = -row * ROW
-        _row(ax, stack, group, top, size)
-        ax.text(0.0, top + 0.08, f"Bag {bag_words(group)}", fontsize=1.2 * size, va="bottom", parse_math=False)
-    ax.set(xlim=(-0.05, columns), ylim=(-ROW * (len(groups) - 1) - ROW + 0.3, 0.38), aspect="equal")
-    ax.set_title("Probability ± standard deviation per instance; red frame: truly positive", fontsize=1.2 * size)
+    most, fresh = max(len(group) for group in groups), ax is None
+    ax = axes_or_new(ax, (max(5.0, 0.95 * min(most, BROADEST) + 0.4), 2.0))
+    width = axes_points(ax)[0]
+    columns = min(most, BROADEST if fresh else max(1, int(width / CELL)))
+    rows = [-(-len(group) // columns) for group in groups]
+    words = [folded(f"Bag {bag_words(group)}", width, LETTERS) for group in groups]
+    height = sum(rows) * ROW + HEAD * sum(text.count("\n") + 1 for text in words)
+    cell = _cell(ax, min(width / columns, LARGEST), height, fresh)
+    size, top = fitting_size(0.95 * cell, 8), 0.0
+    for stack, group, needed, text in zip(stacks, groups, rows, words, strict=True):
+        top -= HEAD * (text.count("\n") + 1)
+        ax.text(0.0, top + 0.08, text, fontsize=min(LETTERS, 1.2 * size), va="bottom", parse_math=False)
+        for row in range(needed):
+            shown = slice(row * columns, (row + 1) * columns)
+            _row(ax, stack[shown], group[shown], top - ROW * row, size, (float(stack.min()), float(stack.max())))
+        top -= ROW * needed
+    ax.set(xlim=(-0.05, max(columns, width / cell)), ylim=(top, 0.0), aspect="equal")
     ax.set_axis_off()
+    titled(ax, "Probability ± standard deviation per instance; red frame: truly positive", size=LETTERS)
     return ax
+
+
+def _cell(ax: Axes, broad: float, height: float, fresh: bool) -> float:
+    """Points per image, ``broad`` at most, when ``height`` of them above each other are to fit; a figure may grow."""
+    figure = figure_of(ax)
+    room = axes_points(ax)[1] - 2 * LETTERS  # a title comes
+    wanted = broad if fresh else min(broad, CELL)
+    if (fresh or room / height < wanted) and len(figure.axes) == 1:
+        inches = figure.get_size_inches()
+        figure.set_size_inches(inches[0], inches[1] + (wanted * height - room) / 72)
+        room = wanted * height
+    return float(min(broad, room / height))
 
 
 def bag_words(group: pd.DataFrame) -> str:
@@ -109,15 +138,16 @@ def bag_words(group: pd.DataFrame) -> str:
     return f"{bag}: probability {prob:.3f} ± {std:.3f}"
 
 
-def _row(ax: Axes, stack: NDArray[Any], group: pd.DataFrame, top: float, size: float) -> None:
+def _row(
+    ax: Axes, stack: NDArray[Any], group: pd.DataFrame, top: float, size: float, limits: tuple[float, float]
+) -> None:
     from matplotlib.patches import Rectangle
 
-    darkest, brightest = float(stack.min()), float(stack.max())
     known = group["truth"] if "truth" in group else [-1] * len(group)
     lines = zip(stack, group["prob"], group["std"], group["predicted"], known, strict=True)
     for n, (image, prob, std, predicted, label) in enumerate(lines):
         left, right, bottom = n, n + 1 - GAP, top - 1 + GAP
-        ax.imshow(image, cmap="gray", vmin=darkest, vmax=brightest, extent=(left, right, bottom, top), aspect="auto")
+        ax.imshow(image, cmap="gray", vmin=limits[0], vmax=limits[1], extent=(left, right, bottom, top), aspect="auto")
         if label == 1:
             ax.add_patch(Rectangle((left, bottom), 1 - GAP, 1 - GAP, fill=False, edgecolor=RED, linewidth=3))
         text = f"{prob:.3f}\n± {std:.3f}" + ("\npositive" if predicted else "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from psimil.figures.canvas import COLOURS, axes_or_new, check_columns
+from psimil.figures.lettering import legend_below, literal, titled
 from psimil.foundations.errors import InputError
 
 if TYPE_CHECKING:
@@ -49,8 +50,9 @@ def plot_gap(table: pd.DataFrame, quantity: str = "latent mean", *, ax: Axes | N
         ax.errorbar(
             part["oracle"], part["variational"], xerr=2 * part["error"], fmt=MARKERS[k % len(MARKERS)], markersize=4,
             color=COLOURS[k % len(COLOURS)], ecolor="grey", elinewidth=0.7, alpha=0.7, linestyle="none",
-            label=str(name),
+            label=literal(name),
         )  # fmt: skip
-    ax.set(xlabel="Gibbs oracle", ylabel="variational posterior", title=quantity.capitalize())
-    ax.legend(frameon=False, fontsize="small")
+    ax.set(xlabel="Gibbs oracle", ylabel="variational posterior")
+    titled(ax, quantity.capitalize())
+    legend_below(ax)
     return ax

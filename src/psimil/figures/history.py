@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from psimil.figures.canvas import COLOURS, axes_or_new, check_columns
+from psimil.figures.lettering import legend_below, literal, titled
 from psimil.foundations.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
+MARKERS = ("o", "s", "^", "D")
 STAGES = {
     "kernel": "kernel learned on the logistic model",
     "fit": "fit",
@@ -39,7 +41,7 @@ def history_table(history: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
         raise InputError(f"history must be the history_ of an estimator, one mapping per pass, got {kind}.")
     if not history:
         raise InputError("the history is empty. Fit the model first.")
-    frame = pd.DataFrame([dict(row) for row in history])
+    frame = pd.DataFrame([dict(row) for row in history]).drop(columns="pass", errors="ignore")  # of a history.csv
     frame.insert(0, "pass", range(1, len(frame) + 1))
     return frame
 
@@ -64,9 +66,11 @@ def plot_history(history: Sequence[Mapping[str, Any]], *, ax: Axes | None = None
     table = history_table(history)
     check_columns(table, ("stage", "elbo"), "an estimator's history_")
     ax = axes_or_new(ax)
-    for colour, stage in zip(COLOURS, dict.fromkeys(table["stage"]), strict=False):
+    for k, stage in enumerate(dict.fromkeys(table["stage"])):
         rows = table[table["stage"] == stage]
-        ax.plot(rows["pass"], rows["elbo"], marker=".", color=colour, label=STAGES.get(stage, stage))
-    ax.set(xlabel="pass", ylabel="bound", title="Bound of the fit")
-    ax.legend(frameon=False)
+        ax.plot(rows["pass"], rows["elbo"], marker=MARKERS[k % len(MARKERS)], markersize=3.5, linewidth=1.2,
+                color=COLOURS[k % len(COLOURS)], label=literal(STAGES.get(stage, stage)))  # fmt: skip
+    ax.set(xlabel="pass", ylabel="bound")
+    titled(ax, "Bound of the fit")
+    legend_below(ax)
     return ax

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from psimil.figures.canvas import COLOURS, axes_or_new, check_columns
+from psimil.figures.canvas import COLOURS, LINES, axes_or_new, check_columns
+from psimil.figures.lettering import legend_below, literal, titled
 from psimil.foundations.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
-
-LINES = ("-", "--", "-.", ":")
 
 
 def referral_table(curves: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
@@ -71,9 +70,10 @@ def plot_referral(curves: Mapping[str, pd.DataFrame], *, ax: Axes | None = None)
         colour, base = COLOURS[k % len(COLOURS)], float(curve["base_error"].iloc[0])
         ax.axhline(base, color=colour, linewidth=0.8, alpha=0.6)
         ax.plot(curve["fraction_kept"], curve["error"], color=colour, linestyle=LINES[k % len(LINES)], linewidth=2,
-                label=f"{model} (all kept: {base:.3f})")  # fmt: skip
-    ax.set(xlabel="share of cases kept", ylabel="error among the kept", xlim=(0, 1))
-    ax.set_ylim(bottom=0.0)
-    ax.set_title("Error when the least certain cases are referred")
-    ax.legend(frameon=False)
+                label=f"{literal(model)} (all kept: {base:.3f})")  # fmt: skip
+    top = max(float(table["error"].max()), 0.01)
+    ax.set(xlabel="share of cases kept", ylabel="error among the kept", xlim=(-0.01, 1.01),
+           ylim=(-0.03 * top, 1.05 * top))  # fmt: skip
+    titled(ax, "Error when the least certain cases are referred")
+    legend_below(ax)
     return ax

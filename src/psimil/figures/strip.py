@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from psimil.figures.canvas import BLUE, RED, axes_or_new, fitting_size
+from psimil.figures.canvas import BLUE, RED, axes_or_new
 from psimil.figures.digits import bag_words, digits_table
+from psimil.figures.lettering import axes_points, fitting_size, folded, legend_below, titled
 from psimil.foundations.errors import InputError
 
 if TYPE_CHECKING:
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from psimil.inference.prediction import Prediction
 
 FLAT = 5.0  # width of a new figure's strip by height of the band of probabilities
+FEWEST = 8  # slices there is room for
+WIDEST = 16.0  # inches of a new figure
 GAP = 0.1  # between band and slices, in units of probability
 
 
@@ -73,34 +77,36 @@ def plot_strip(
     """
     table = strip_table(prediction, bag, truth)
     n = len(table)
-    width = max(8.0, 0.3 * n)
-    ax = axes_or_new(ax, (width, (width - 0.8) / FLAT * (1.0 + GAP + 1.2 * FLAT / n) + 2.0))
-    size = fitting_size(ax, n, 2, largest=8.0)
+    width = min(max(8.0, 0.3 * n), WIDEST)
+    ax = axes_or_new(ax, (width, (width - 0.8) / FLAT * (1.0 + GAP + 1.2 * FLAT / max(n, FEWEST)) + 2.4))
+    room = axes_points(ax)[0]
+    size = fitting_size(room / max(n, FEWEST), 2, largest=8.0)
+    broad = max(n, FEWEST)
+    step = max(1.35, 0.66 * len(str(n)) + 0.5) * size * broad / room
+    every = range(0, n, math.ceil(step))  # slices that have a number: those there is room for
     prob, std = table["prob"].to_numpy(), table["std"].to_numpy()
     low, high = np.maximum(prob - std, 0.0), np.minimum(prob + std, 1.0)
     ax.bar(range(n), high - low, 1.0, low, color=BLUE, alpha=0.3, linewidth=0, label="± one standard deviation")
     ax.plot(range(n), prob, color=BLUE, marker="o", markersize=3, label="probability")
     limit = f"instance threshold {prediction.instance_threshold:.3g}"
     ax.axhline(prediction.instance_threshold, color="grey", linestyle="--", linewidth=1, label=limit)
-    texts = [f"{p:.2f} ± {s:.2f}" for p, s in zip(prob, std, strict=True)]
-    ax.set_xticks(range(n), texts, rotation=90, fontsize=size)
-    for tick, predicted in zip(ax.get_xticklabels(), table["predicted"], strict=True):
-        tick.set_fontweight("bold" if predicted else "normal")
+    ax.set_xticks(every, [f"{prob[k]:.2f} ± {std[k]:.2f}" for k in every], rotation=90, fontsize=size)
+    for tick, place in zip(ax.get_xticklabels(), every, strict=True):
+        tick.set_fontweight("bold" if table["predicted"].iloc[place] else "normal")
     ax.set_yticks([0.0, 0.5, 1.0])
-    ax.set(xlim=(-0.6, n - 0.4))
+    edge = max(0.6, 3.0 * broad / room)  # room for a marker
+    ax.set(xlim=((n - broad) / 2 - edge, (n + broad) / 2 - 1 + edge))
     words = "slices in axial order: probability ± standard deviation, bold when called positive"
-    ax.set_xlabel(words, fontsize=fitting_size(ax, 1, len(words), largest=10.0))
+    ax.set_xlabel(folded(words, room, 9.0), fontsize=9.0)
     ax.set_ylabel("probability")
     title = f"Scan {bag_words(table)}" + (" (cells: the brighter, the more probable)" if images is None else "")
-    fontsize = fitting_size(ax, 1, len(title), largest=12.0)
-    ax.set_title(title, parse_math=False, pad=1.5 * size + 24, fontsize=fontsize)
+    titled(ax, title, pad=1.5 * size + 3)
+    legend_below(ax)  # first of all for its room: slices are square in what it leaves
     _slices(ax, table, images)
-    for place, number in enumerate(table["instance"]):
-        ax.annotate(str(number + 1), (place, 1.0), (0, 1), ("data", "axes fraction"), textcoords="offset points",
-                    ha="center", va="bottom", fontsize=size)  # fmt: skip
-    small = fitting_size(ax, 1, 105, largest=8.0)
-    ax.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), borderaxespad=(size + 4) / small, ncols=4,
-              fontsize=small)  # fmt: skip
+    legend_below(ax)
+    for place in every:
+        ax.annotate(str(table["instance"].iloc[place] + 1), (place, 1.0), (0, 1), ("data", "axes fraction"),
+                    textcoords="offset points", ha="center", va="bottom", fontsize=size)  # fmt: skip
     return ax
 
 
@@ -112,7 +118,7 @@ def _slices(ax: Axes, table: pd.DataFrame, images: ArrayLike | None) -> None:
     shown = table["prob"].to_numpy()[:, None, None] if images is None else np.asarray(images)
     if shown.ndim not in (3, 4) or len(shown) != n:
         raise InputError(f"images have shape {shown.shape}, expected ({n}, height, width) or ({n}, height, width, 3).")
-    side = _room(ax, n)
+    side = _room(ax, max(n, FEWEST))
     limits = (0.0, 1.0) if images is None else (float(shown.min()), float(shown.max()))
     colours = "cividis" if images is None else "gray"
     for place, picture in enumerate(shown):
@@ -128,13 +134,10 @@ def _slices(ax: Axes, table: pd.DataFrame, images: ArrayLike | None) -> None:
 
 
 def _room(ax: Axes, n: int) -> float:
-    """Make room for n square slices above the band; their height in units of probability."""
-    figure = ax.get_figure(root=True)
-    assert figure is not None  # axes that are drawn on have a figure
-    figure.draw_without_rendering()  # settles the size of the axes
-    box = ax.get_window_extent()
-    share = min(box.width / (n + 0.2) / box.height, 0.5)  # of the axes' height
-    below = 1.0 + GAP + 0.02
+    """Make room for square slices, n of them side by side, above the band; their height in units of probability."""
+    width, height = axes_points(ax)
+    share = min(width / (n + 0.2) / height, 0.5)  # of the axes' height
+    below = 1.0 + GAP + 0.04
     side = share * below / (1.0 - share)
-    ax.set_ylim(-0.02, 1.0 + GAP + side)
+    ax.set_ylim(-0.04, 1.0 + GAP + side)
     return float(side)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from psimil.figures.canvas import BLACK, COLOURS, axes_or_new
+from psimil.figures.canvas import BLACK, COLOURS, LINES, axes_or_new
+from psimil.figures.lettering import legend_below, titled, typeset
 from psimil.foundations.errors import InputError
 from psimil.model.densities import Density, GammaMixture, HyperbolicSecant
 
@@ -58,17 +59,23 @@ def plot_theta(densities: Mapping[str, Density] | None = None, *, ax: Axes | Non
     >>> from psimil import StudentT
     >>> from psimil.figures import new_figure
     >>> plot_theta({"Student": StudentT(4.0)}, ax=new_figure()).get_xlabel()
-    'c'
+    '$c$'
     """
     chosen = _chosen(densities)
     table = theta_table(chosen)
     ax = axes_or_new(ax)
-    colours = iter(COLOURS * len(chosen))
+    k = 0
     for name, density in chosen.items():
-        colour = BLACK if isinstance(density, HyperbolicSecant) else next(colours)
-        ax.plot(table["c"], table[name], label=name, color=colour)
-    ax.set(xlabel="c", ylabel="theta(c)", title="Precision that each density gives to an instance")
-    ax.legend(frameon=False)
+        if isinstance(density, HyperbolicSecant):
+            ax.plot(table["c"], table[name], label=typeset(name), color=BLACK, linewidth=2)
+            continue
+        ax.plot(table["c"], table[name], label=typeset(name), color=COLOURS[k % len(COLOURS)],
+                linestyle=LINES[k % len(LINES)])  # fmt: skip
+        k += 1
+    ax.set(xlabel="$c$", ylabel=r"$\theta(c)$", ylim=(0.0, None))
+    ax.set_ylim(-0.03 * ax.get_ylim()[1])
+    titled(ax, "Precision that each density gives to an instance")
+    legend_below(ax)
     return ax
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from psimil.experiments.render import heading, summarise
-from psimil.figures.canvas import COLOURS, axes_or_new
+from psimil.figures.canvas import COLOURS, LINES, axes_or_new
+from psimil.figures.lettering import SMALLEST, figure_of, legend_below, literal, titled
+from psimil.figures.spread import ends, largest_score
 from psimil.foundations.errors import InputError
 
 if TYPE_CHECKING:
@@ -13,10 +15,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MARKERS = "osD^v<>P"
+PLACES = [(dx, dy) for far in (1, 2, 3, 4, 5) for dy in (11 * far, -11 * far) for dx in (26, -26, 0, 52, -52)]  # points
 
 
 def time_auc_table(rows: pd.DataFrame, metric: str = "bag_auc") -> pd.DataFrame:
     """Mean and standard deviation of seconds and score per experiment, model and number of inducing points.
+
+    Beside them the ends of the bars: ``seconds_fastest`` and ``seconds_slowest`` of the runs, ``<metric>_lower`` and
+    ``<metric>_upper``, which are one standard deviation from the mean and no further than a score can go.
 
     Parameters
     ----------
@@ -36,6 +42,10 @@ def time_auc_table(rows: pd.DataFrame, metric: str = "bag_auc") -> pd.DataFrame:
         raise InputError(f"the rows have no column {', '.join(missing)}.")
     by = [name for name in ("experiment", "model", "n_inducing") if name in rows]
     table = summarise(rows, by, ["seconds", metric])
+    timed = rows.groupby(by, sort=False, dropna=False, observed=True)["seconds"]
+    table["seconds_fastest"] = [group.min() for _, group in timed]
+    table["seconds_slowest"] = [group.max() for _, group in timed]
+    table[f"{metric}_lower"], table[f"{metric}_upper"] = ends(table[f"{metric}_mean"], table[f"{metric}_sd"], metric)
     if "experiment" not in table:
         table.insert(0, "experiment", "")
     if "n_inducing" not in table:
@@ -49,7 +59,8 @@ def time_auc_table(rows: pd.DataFrame, metric: str = "bag_auc") -> pd.DataFrame:
 def plot_time_auc(rows: pd.DataFrame, metric: str = "bag_auc", *, ax: Axes | None = None) -> Axes:
     """Score against training seconds on a logarithmic axis: colour is the model, shape the experiment, text M.
 
-    Bars are one standard deviation over the runs. For one panel per experiment, call it once per panel with ``ax``.
+    Bars across are from the fastest to the slowest run; bars up and down are one standard deviation over the runs and
+    end at 0 and 1, which no score exceeds. For one panel per experiment, call it once per panel with ``ax``.
 
     Parameters
     ----------
@@ -72,29 +83,53 @@ def plot_time_auc(rows: pd.DataFrame, metric: str = "bag_auc", *, ax: Axes | Non
     models, experiments = list(dict.fromkeys(table["model"])), list(dict.fromkeys(table["experiment"]))
     for (experiment, model), group in table.groupby(["experiment", "model"], sort=False):
         k, e = models.index(model), experiments.index(experiment)
-        points = group.sort_values("n_inducing").fillna({"seconds_sd": 0.0})
+        points = group.sort_values("n_inducing")
+        x, y = points["seconds_mean"], points[f"{metric}_mean"]
+        name = f"{model}, {experiment}" if len(experiments) > 1 else model
         ax.errorbar(
-            points["seconds_mean"], points[f"{metric}_mean"],
-            xerr=[points["seconds_sd"].clip(upper=0.9 * points["seconds_mean"]), points["seconds_sd"]],
-            yerr=points[f"{metric}_sd"], label=f"{model}, {experiment}" if len(experiments) > 1 else model,
-            color=COLOURS[k % len(COLOURS)], marker=MARKERS[(e if len(experiments) > 1 else k) % len(MARKERS)],
-            linestyle=("-", "--", ":", "-.")[k % 4], linewidth=1, markersize=7, elinewidth=1, capsize=2,
+            x, y, label=literal(name), xerr=[x - points["seconds_fastest"], points["seconds_slowest"] - x],
+            yerr=[y - points[f"{metric}_lower"], points[f"{metric}_upper"] - y], color=COLOURS[k % len(COLOURS)],
+            marker=MARKERS[(e if len(experiments) > 1 else k) % len(MARKERS)], linestyle=LINES[k % len(LINES)],
+            linewidth=1, markersize=7, elinewidth=1, capsize=2,
         )  # fmt: skip
-        side = 1 if k % 2 == 0 else -1  # labels above the bars of one model, below those of the next
-        for point in points.dropna(subset=["n_inducing"]).fillna(0.0).to_dict("records"):
-            end = (point["seconds_mean"], point[f"{metric}_mean"] + side * point[f"{metric}_sd"])
-            ax.annotate(
-                f"M={point['n_inducing']:g}", end, (0, 4 * side), textcoords="offset points", fontsize="small",
-                ha="center", va="bottom" if side > 0 else "top",
-                bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.7, "pad": 0.5},
-            )  # fmt: skip
     ax.margins(0.1, 0.12)
-    if table["seconds_mean"].nunique() == 1 and not table["seconds_sd"].any():  # one point: no range to scale to
+    if table["seconds_slowest"].max() == table["seconds_fastest"].min():  # one time: no range to scale to
         ax.set_xlim(0.5 * table["seconds_mean"].iloc[0], 2.0 * table["seconds_mean"].iloc[0])
-    ax.set(xlabel="training time in seconds", ylabel=heading(metric))
-    ax.set_title(f"Training time and {heading(metric)}", parse_math=False)
-    ax.legend(frameon=False)
+    ax.set_yticks([tick for tick in ax.get_yticks() if 0.0 <= tick <= largest_score(metric)])
+    within = ", within [0, 1]" if largest_score(metric) == 1.0 else ""
+    ax.set(
+        xlabel="training time in seconds, fastest to slowest run", ylabel=f"{heading(metric)} ± one deviation{within}"
+    )
+    titled(ax, f"Training time and {heading(metric)}")
+    legend_below(ax)
+    _sizes(ax, table, metric)
     return ax
+
+
+def _sizes(ax: Axes, table: pd.DataFrame, metric: str) -> None:
+    """M beside each point, at the first of several places where it covers no point and no other text."""
+    from matplotlib.transforms import Bbox
+
+    figure = figure_of(ax)
+    figure.draw_without_rendering()
+    inside, scale = ax.get_window_extent(), figure.dpi / 72
+    known = table.dropna(subset=["n_inducing", f"{metric}_mean"])
+    spots = ax.transData.transform(table[["seconds_mean", f"{metric}_mean"]].dropna().to_numpy())
+    taken = [Bbox.from_bounds(a - 5 * scale, b - 5 * scale, 10 * scale, 10 * scale) for a, b in spots]
+    for point in known.to_dict("records"):
+        text = ax.annotate(
+            f"$M={point['n_inducing']:g}$", (point["seconds_mean"], point[f"{metric}_mean"]), (0, 0),
+            textcoords="offset points", fontsize=SMALLEST + 1, ha="center", va="center",
+            bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.7, "pad": 0.5},
+        )  # fmt: skip
+        box = text.get_window_extent()
+        for place in PLACES:
+            text.set_position(place)
+            moved = box.translated(scale * place[0], scale * place[1])
+            free = not any(moved.overlaps(other) for other in taken)
+            if free and inside.containsx(moved.x0) and inside.containsx(moved.x1) and inside.containsy(moved.y1):
+                break
+        taken.append(moved)
 
 
 def _seconds_axis(ax: Axes) -> None:

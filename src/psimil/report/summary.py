@@ -39,7 +39,7 @@ class Scores:
     n_bags, n_instances : with a known label.
     rows : key, name, score of the bags, score of the instances (None without instance labels).
     calls : truth in words, numbers called positive and negative, and how many of both are to be referred.
-    bins : rows of the reliability table: start, count, mean probability, share of positives.
+    bins : rows of the reliability table: start, count, mean probability, share of positives with its interval.
     reliability, referral : pictures as data: URIs.
     """
 
@@ -47,7 +47,7 @@ class Scores:
     n_instances: Numeral
     rows: list[tuple[str, str, Numeral, Numeral | None]]
     calls: list[tuple[str, Numeral, Numeral, Numeral]]
-    bins: list[tuple[Numeral, Numeral, Numeral, Numeral]]
+    bins: list[tuple[Numeral, ...]]
     reliability: str
     referral: str
 
@@ -73,8 +73,8 @@ def scores(results: ResultSet) -> Scores | None:
         ],
         _calls(results),
         [
-            (decimal(start, ".1f"), count(n), decimal(mean), decimal(share))
-            for start, n, mean, share in reliability_table(y, prob).itertuples(index=False)
+            (decimal(start, ".1f"), count(n), *map(decimal, rest))
+            for start, n, *rest in reliability_table(y, prob).itertuples(index=False)
         ],
         reliability_uri(y, prob),
         referral_uri(y, prob, std, found.threshold),
