@@ -1,4 +1,8 @@
-"""Give the fit known instance labels, and rank bags by how surprising their label is to the other bags."""
+"""Give the fit known instance labels, and rank bags by how surprising their label is to the other bags.
+
+The problem is a hard one, and instances of half of the training bags are annotated: where bag labels alone already rank
+instances well (separation=2.5), annotations gain nothing.
+"""
 
 import numpy as np
 from sklearn.metrics import average_precision_score
@@ -7,7 +11,7 @@ from psimil import VGPMIL
 from psimil.datasets import make_bags
 
 TRAIN, TEST = np.arange(60), np.arange(60, 120)
-DATA_SETS = 8
+SEEDS = range(100, 108)
 
 
 def precision(seed: int, annotated: bool) -> float:
@@ -30,12 +34,12 @@ def rank_of_wrong_label(bag: int) -> int:
 
 
 def main() -> None:
-    found = np.array([[precision(seed, annotated) for annotated in (False, True)] for seed in range(DATA_SETS)])
+    found = np.array([[precision(seed, annotated) for annotated in (False, True)] for seed in SEEDS])
     gain = found[:, 1] - found[:, 0]
-    print(f"average precision on instances of held-out bags, mean ± standard deviation of {DATA_SETS} data sets:")
+    print(f"average precision on instances of held-out bags, mean ± standard deviation of {len(SEEDS)} data sets:")
     for name, column in (("bag labels only", found[:, 0]), ("with known instances", found[:, 1]), ("gain", gain)):
         print(f"  {name}: {column.mean():.3f} ± {column.std(ddof=1):.3f}")
-    print(f"  better on {(gain > 0).sum()} of {DATA_SETS} data sets")
+    print(f"  better on {(gain > 0).sum()} of {len(SEEDS)} data sets")
     ranks = [rank_of_wrong_label(bag) for bag in range(6)]
     print(f"6 bags mislabelled one at a time, rank among 60 by influence: median {np.median(ranks):g}, all {ranks}")
 

@@ -72,7 +72,7 @@ class PsiVGPMIL(OnlinePredictor):
     dtype : {"float64", "float32"}, default "float64"
         Precision of features and kernel matrices; q(v) is solved in double precision.
     device : str, default None
-        Torch device ("cuda", "cpu") on which a fit works out its products; None is NumPy.
+        Torch device on which a fit works out its products (tested on "cpu" alone); None is NumPy.
     expectation : {"quadrature", "sample"}, default "quadrature"
         How probabilities are averaged over the latent posterior.
     positive : label, default None
@@ -82,7 +82,7 @@ class PsiVGPMIL(OnlinePredictor):
     random_state : int, Generator, RandomState or None, default None
         Seed of k-means, folds, random starts and minibatches; equal seeds give equal bits, None draws a new one.
     verbose : int, default 0
-        Above 0, one line per pass goes to the logger "psimil".
+        Above 0, a line per pass and phase: to the logger "psimil" where logging is set up to hear it, else to stdout.
 
     Attributes
     ----------

@@ -24,7 +24,7 @@ def predict(
         Path | None,
         typer.Option("--truth", metavar="CSV", help="Slice labels: columns sop_instance_uid and label."),
     ] = None,
-    device: Annotated[str, typer.Option("--device", help="cpu or cuda.")] = "cpu",
+    device: Annotated[str, typer.Option("--device", help="Torch device; tested on cpu alone.")] = "cpu",
     thickness: Thickness = 5.0,
     series: SeriesIds = None,
     skip_bad: SkipBad = False,

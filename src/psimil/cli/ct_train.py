@@ -60,7 +60,7 @@ def train(
         int,
         typer.Option("--joint-epochs", min=0, metavar="EPOCHS", help="Epochs of joint training of CNN and process."),
     ] = 0,
-    device: Annotated[str, typer.Option("--device", help="cpu or cuda.")] = "cpu",
+    device: Annotated[str, typer.Option("--device", help="Torch device; tested on cpu alone.")] = "cpu",
     seed: Annotated[int, typer.Option(min=0)] = 0,
     thickness: Thickness = 5.0,
     series: SeriesIds = None,
