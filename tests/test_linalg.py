@@ -1,6 +1,6 @@
 """Factorisations, BLAS wrappers and the logistic family."""
 
-from decimal import Decimal, getcontext
+from decimal import Decimal, localcontext
 
 import numpy as np
 import pytest
@@ -18,8 +18,6 @@ from psimil.foundations.linalg import (
     symmetric,
 )
 from psimil.foundations.logistic import log1mexp, sigmoid, softplus
-
-getcontext().prec = 400
 
 
 def spd(size, seed=0):
@@ -125,12 +123,21 @@ def test_blas_refuses_column_major():
 POINTS = [-745.0, -300.0, -40.0, -1.0, -1e-3, -1e-12, 0.0, 1e-12, 1e-3, 1.0, 40.0, 300.0, 745.0]
 
 
+@pytest.fixture
+def digits():
+    """Four hundred decimal digits, whatever other modules ask for."""
+    with localcontext(prec=400):
+        yield
+
+
+@pytest.mark.usefixtures("digits")
 def test_softplus_and_sigmoid_against_exact_arithmetic():
     e = [Decimal(x).exp() for x in POINTS]
     np.testing.assert_allclose(softplus(np.array(POINTS)), [float((1 + y).ln()) for y in e], rtol=1e-14, atol=1e-320)
     np.testing.assert_allclose(sigmoid(np.array(POINTS)), [float(y / (1 + y)) for y in e], rtol=1e-14, atol=1e-320)
 
 
+@pytest.mark.usefixtures("digits")
 def test_log1mexp_against_exact_arithmetic():
     x = [-1e-300, -1e-20, -1e-5, -0.1, -0.69, -0.7, -5.0, -50.0, -700.0]
     np.testing.assert_allclose(log1mexp(np.array(x)), [float((1 - Decimal(v).exp()).ln()) for v in x], rtol=1e-13)
