@@ -52,7 +52,7 @@ def test_index_shows_studies_and_problems_without_ids(studies, tmp_path):
     done = call("ct", "index", tmp_path)
     assert done.exit_code == 0, done.output
     assert "1 studies, 1 series; 1 of them are read" in done.stdout
-    assert "axial CT" in done.stdout and re.search(r"│ +30 │ +4 │ +yes │", done.stdout)
+    assert "axial CT" in done.stdout and re.search(r" 30 +4 +yes$", done.stdout, re.MULTILINE)
     assert "slice 31:" in done.stdout
     assert "Canary" not in done.output and uid_of("study") not in done.output
     found = json.loads(call("ct", "index", studies, "--json", "--show-ids").stdout)
@@ -76,8 +76,9 @@ def test_the_table_of_a_folder_fits_80_columns_without_folded_ids(tmp_path):
     rows = json.loads(call("ct", "index", tmp_path, "--json").stdout)["series"]
     assert "secondary capture" in {row["kind"] for row in rows}
     lines = call("ct", "index", tmp_path).stdout.splitlines()
-    assert max(map(len, lines[1:6])) <= 80
-    assert all(any(row["study"] in line and row["series"] in line for line in lines) for row in rows)
+    table = lines[1 : 3 + len(rows)]
+    assert max(map(len, table)) <= 80
+    assert all(any(row["study"] in line and row["series"] in line for line in table) for row in rows)
 
 
 def test_train_then_predict(studies, model, tmp_path):

@@ -34,8 +34,8 @@ def both(path, tmp_path, **options):
 def test_separators_and_decimals(write, tmp_path, name, separator, decimal):
     content = ("\ufeff" + text(separator, decimal)).encode()
     table = both(write(gzip.compress(content) if name.endswith("gz") else content, name), tmp_path)
-    assert table.bags.X.tolist() == [[1234.25, 3.0], [0.5, -2e-3], [0.75, 1.5]]
-    assert table.y.tolist() == [0, 1] and table.feature_names == ("f", "g")
+    assert table.bags.X.tolist() == [[0.5, -2e-3], [0.75, 1.5], [1234.25, 3.0]]
+    assert table.y.tolist() == [1, 0] and table.feature_names == ("f", "g")
 
 
 @pytest.mark.parametrize(

@@ -135,5 +135,5 @@ def test_an_address_where_nobody_listens(tmp_path, monkeypatch):
 
 def test_without_dask_the_message_says_how_to_get_it(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(InputError, match=r"psimil\[distributed\]"):
+    with pytest.raises(InputError, match=r"\[distributed\]"):
         run_jobs(JOBS, None, Records(tmp_path), cluster="tcp://127.0.0.1:8786")

@@ -190,7 +190,7 @@ def test_tables_keep_the_order_of_the_rows_given():
     np.testing.assert_allclose(frame["latent_mean"], mu, rtol=1e-12)
     np.testing.assert_allclose(frame["latent_variance"], s2, rtol=1e-12)
     table = found.to_frame()
-    assert table["bag"].tolist() == ["a", "b", "c"]
+    assert table["bag"].tolist() == ["c", "a", "b"]
     np.testing.assert_array_equal(table["prob"], found.prob)
     assert (table["label"] == (table["prob"] >= 0.5)).all()
 

@@ -264,7 +264,7 @@ def test_predict_writes_results_with_the_labels_of_the_table(tmp_path):
     np.testing.assert_array_equal(found.instance_truth, table.y_instances)
     assert found.feature_names == table.feature_names
     assert found.prediction.ids.tolist() == table.bags.ids.tolist()
-    assert found.model["model"] == "G-VGPMIL" and len(found.model["sha256"]) == 16
+    assert found.model["model"] == "VGPMIL" and len(found.model["sha256"]) == 16
     fails(
         call("predict", files / "run", files / "test.csv", "--out", tmp_path / "x", "--image-size", "2x2"), 65, "2 x 2"
     )
