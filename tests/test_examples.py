@@ -41,7 +41,7 @@ def test_example_runs(path, tmp_path):
     assert not list(tmp_path.iterdir())
     if path.stem == "known_instances":
         gain, wins, of = (float(re.search(p, done.stdout)[1]) for p in GAIN)
-        assert gain > 0.02 and wins > of / 2
+        assert gain > 0.01 and wins > of / 2
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
