@@ -134,3 +134,37 @@ def test_weights_and_multiple_labels_follow_the_ids_too(patients):
     table = pd.DataFrame({"a": y, "b": 1 - y}, index=names)
     models = [MultiLabelMIL(VGPMIL(**settings)).fit(X, labels, bag_ids=ids) for labels in (table, table.sort_index())]
     np.testing.assert_array_equal(*(model.predict_proba(X, bag_ids=ids) for model in models))
+
+
+def test_score_finds_the_bags_as_fit_does(patients):
+    X, ids, names, y = patients
+    bags, sorted_by_id = Bags.from_arrays(X, ids), pd.Series(y, index=names).sort_index()
+    model = VGPMIL(n_inducing=5, max_iter=3, tol=0.0, random_state=0).fit(bags, sorted_by_id)
+    expected = np.mean(model.predict(bags) == y)
+    assert model.score(bags, sorted_by_id) == model.score(bags, sorted_by_id.to_dict()) == expected
+    assert model.score(bags, y, sample_weight=np.ones(60)) == expected
+
+
+def test_rows_and_ids_with_the_same_index_in_another_order_are_refused():
+    X = pd.DataFrame({"f": [0.0, 1.0, 2.0]})
+    with pytest.raises(InputError, match="the same index in another order"):
+        Bags.from_arrays(X, pd.Series(["a", "b", "b"], index=[2, 1, 0]))
+    assert Bags.from_arrays(X, pd.Series(["a", "b", "b"], index=[7, 8, 9])).ids.tolist() == ["a", "b"]
+
+
+def test_values_of_a_dict_are_a_list_and_a_set_is_none():
+    assert values_of_bags(dict(zip("abcde", Y, strict=True)).values(), BAGS).tolist() == Y
+    with pytest.raises(InputError, match="must be a sequence with one value per bag, got set"):
+        values_of_bags({0, 1}, BAGS)
+
+
+def test_integer_ids_take_what_scikit_learn_leaves_of_a_plain_series():
+    bags = Bags.from_arrays(np.arange(4.0)[:, None], [103, 101, 102, 104])
+    assert values_of_bags(pd.Series([1, 0, 1, 0]).iloc[[0, 2]], bags[[0, 2]]).tolist() == [1, 1]
+
+
+def test_columns_of_several_labels_are_their_names(patients):
+    X, ids, names, y = patients
+    table = pd.DataFrame({"u": y, "v": 1 - y}, index=names)
+    settings = {"n_inducing": 4, "max_iter": 1, "tol": 0.0, "random_state": 0, "calibrate": False}
+    assert MultiLabelMIL(VGPMIL(**settings)).fit(X, table, bag_ids=ids).label_names_ == ("u", "v")

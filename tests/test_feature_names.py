@@ -1,10 +1,14 @@
 """Names of features travel with bags, models and files; columns are told apart by name."""
 
+import hashlib
+
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
-from psimil import VGPMIL, Bags, PsiVGPMIL
+from psimil import VGPMIL, Bags, PsiVGPMIL, instancewise
 from psimil.datasets import make_bags
 from psimil.foundations.errors import DataWarning, InputError
 from psimil.model.features import as_real
@@ -133,3 +137,37 @@ def test_bfloat16_is_read():
     assert found.dtype == np.float32
     assert found.tolist() == [[1.5, -2.0], [0.25, 3.0]]
     assert Bags.from_list([values, values]).sizes.tolist() == [2, 2]
+
+
+def test_a_pipeline_follows_the_names(frame):
+    bags, y = Bags.from_frame(frame), frame.groupby("bag")["label"].first()
+    pipe = make_pipeline(instancewise(StandardScaler()), VGPMIL(**SETTINGS)).fit(bags, y)
+    shuffled = Bags.from_frame(frame[["age", "mass", "size", "bag"]])
+    np.testing.assert_array_equal(pipe.predict_proba(shuffled), pipe.predict_proba(bags))
+    with pytest.raises(InputError, match='lack the feature "age"'):
+        pipe.predict(Bags.from_frame(frame.rename(columns={"age": "x"})))
+
+
+def test_a_digest_of_names_as_1_0_0_stored_it_is_checked(frame):
+    bags, y = Bags.from_frame(frame), frame.groupby("bag")["label"].first()
+    digest = "columns sha256:" + hashlib.sha256(b"size\0mass\0age").hexdigest()[:16]
+    old = VGPMIL(feature_fingerprint=digest, **SETTINGS).fit(list(bags), y[bags.ids].to_numpy())
+    assert len(old.predict(bags)) == 12
+    with pytest.raises(InputError, match="not those of training, or in another order"):
+        old.predict(Bags.from_frame(frame[["age", "mass", "size", "bag"]]))
+
+
+def test_tables_and_arrays_are_not_mixed(frame):
+    part = frame[["size", "mass", "age"]]
+    with pytest.raises(InputError, match="bag 0 has no names of columns, but other bags have"):
+        Bags.from_list([part.to_numpy(), part])
+
+
+def test_numbers_and_bools_in_one_table_are_numbers():
+    table = pd.DataFrame({"f": [0.5, 1.5], "flag": [True, False]})
+    assert Bags.from_arrays(table, ["a", "b"]).X.tolist() == [[0.5, 1.0], [1.5, 0.0]]
+
+
+def test_a_missing_value_is_told_by_the_name_of_its_feature(frame):
+    with pytest.raises(InputError, match=r"first at bag b0, instance 0, feature mass\."):
+        Bags.from_frame(frame.assign(mass=np.nan))

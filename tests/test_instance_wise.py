@@ -101,7 +101,7 @@ def test_failures_say_what_to_do(problem):
         instancewise(StandardScaler).fit(bags)
     with pytest.raises(InputError, match="got str"):
         instancewise("scale").fit(bags)
-    with pytest.raises(InputError, match="one label per bag"):
+    with pytest.raises(InputError, match="24 bags but 3 labels"):
         instancewise(StandardScaler()).fit(bags, y[:3])
     with pytest.raises(InputError, match="expects 4 features, got 2"):
         instancewise(StandardScaler()).fit(bags).transform([np.zeros((2, 2))])

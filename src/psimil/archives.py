@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psimil.bag_values import values_of_bags
-from psimil.bagtable import BagTable, bag_labels, instance_labels
+from psimil.bagtable import BagTable, instance_labels, table_labels
 from psimil.classes import ZERO_ONE
 from psimil.foundations.errors import InputError
 from psimil.model.bags import Bags
@@ -99,7 +99,7 @@ def table_from_archive(
         y_instances (N,), feature_names (D,).
     name : of the file, for messages.
     features : which features to keep, in this order; None keeps all.
-    labels : ``positive`` or ``classes`` of :func:`psimil.bagtable.bag_labels`.
+    labels : ``positive``, ``classes`` and ``optional`` of :func:`psimil.bagtable.table_labels`.
 
     Returns
     -------
@@ -130,7 +130,7 @@ def table_from_archive(
         X, names = X[:, [known.index(feature) for feature in features]], tuple(features)
     bags = replace(_bags(X, arrays), feature_names=names)
     y, y_instances = arrays.get("y"), arrays.get("y_instances")
-    found, T = (ZERO_ONE, None) if y is None else bag_labels(bags, _per_row(bags, y, arrays), **labels)
+    found, T = (ZERO_ONE, None) if y is None else table_labels(bags, _per_row(bags, y, arrays), **labels)
     return BagTable(bags, T, None if y_instances is None else instance_labels(bags, y_instances), found)
 
 

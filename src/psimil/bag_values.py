@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Set, ValuesView
 from typing import Any
 
 import numpy as np
@@ -74,7 +74,7 @@ def _by_index(values: Any, bags: Bags, what: str) -> Array | None:
         rows = {identifier: row for row, identifier in enumerate(index)}
         return _as_array(values.iloc[[rows[identifier] for identifier in ids]], what)
     numbers = all(isinstance(key, int) for key in index)
-    if plain or (numbers and not any(isinstance(identifier, int) for identifier in ids)):
+    if plain or (numbers and known.isdisjoint(ids)):  # positions of rows, or what scikit-learn took of them
         return None
     missing = next(identifier for identifier in ids if identifier not in known)
     raise InputError(
@@ -102,7 +102,8 @@ def _per_row(by_row: Array, bags: Bags, what: str) -> Array:
 
 
 def _as_array(values: Any, what: str) -> Array:
-    if isinstance(values, (str, bytes)) or not hasattr(values, "__len__"):
+    values = list(values) if isinstance(values, ValuesView) else values
+    if isinstance(values, (str, bytes, Set)) or not hasattr(values, "__len__"):
         raise InputError(f"{what} must be a sequence with one value per bag, got {type(values).__name__}.")
     mixed = isinstance(values, (list, tuple)) and len({isinstance(value, str) for value in values}) > 1
     try:

@@ -1,13 +1,14 @@
 """A table of instances as the model wants it: bags, their labels, and the names of the features."""
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.classes import ZERO_ONE, Classes, label_values, text
-from psimil.foundations.errors import InputError
+from psimil.classes import ZERO_ONE, Classes, first_of_each, is_label, label_values, text
+from psimil.foundations.errors import DataWarning, InputError
 from psimil.model.bags import Bags
 
 UNKNOWN = -1
@@ -41,6 +42,26 @@ class BagTable:
     def labels(self) -> Array | None:
         """(B,) labels of the bags as the file has them, or None."""
         return None if self.y is None else np.array(self.classes)[self.y]
+
+
+def table_labels(
+    bags: Bags, values: Any, *, positive: str | None = None, classes: Classes | None = None, optional: bool = False
+) -> tuple[Classes, NDArray[np.int64] | None]:
+    """As :func:`bag_labels`; ``optional`` ones that cannot be used are left out, with a warning unless all are missing.
+
+    Examples
+    --------
+    >>> table_labels(Bags.from_list([[[1.0]]]), [np.nan], classes=Classes(0, 1), optional=True)
+    (Classes(negative=0, positive=1), None)
+    """
+    try:
+        return bag_labels(bags, values, positive=positive, classes=classes)
+    except InputError as error:
+        if not optional:
+            raise
+        if any(is_label(value) for value, _ in first_of_each(np.asarray(values))):
+            warnings.warn(f"labels are not used: {error}", DataWarning, stacklevel=4)
+        return classes or ZERO_ONE, None
 
 
 def bag_labels(

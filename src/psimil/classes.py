@@ -39,6 +39,8 @@ class Classes(NamedTuple):
         positive : the label of positive bags, or its text; None takes the greater, as scikit-learn does.
         """
         distinct = sorted(set(values.tolist()))
+        if np.ndim(positive):
+            raise InputError(f"positive must be one label, got {type(positive).__name__}.")
         if positive is not None:
             chosen = [value for value in distinct if value == positive] or [v for v in distinct if text(v) == positive]
             if len(chosen) != 1:
@@ -125,7 +127,7 @@ def is_label(value: Any) -> bool:
     >>> is_label("tumor"), is_label(""), is_label(float("nan"))
     (True, False, False)
     """
-    return isinstance(value, (bool, int, float, str)) and value != "" and not _is_nan(value)
+    return (isinstance(value, (bool, int, str)) and value != "") or (isinstance(value, float) and math.isfinite(value))
 
 
 def text(value: Any) -> str:
@@ -145,7 +147,3 @@ def _odd(value: Any, name: Any, before: list[Any]) -> InputError:
         return InputError(f"label of bag {name} is {value!r}; labels must be {number}0 or 1.")
     shown = " and ".join(repr(kind) for kind in before)
     return InputError(f"label of bag {name} is {value!r}, after {shown}; labels must be of two classes.")
-
-
-def _is_nan(value: Any) -> bool:
-    return isinstance(value, float) and math.isnan(value)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.bagtable import BagTable, bag_labels, instance_labels
+from psimil.bagtable import BagTable, instance_labels, table_labels
 from psimil.classes import ZERO_ONE
 from psimil.columns import INSTANCE_LABEL, LABEL, as_labels, as_numbers, ids_as_text, whole_numbers
 from psimil.delimited import csv_options
@@ -112,7 +112,7 @@ def table_from_frame(
     X = np.column_stack([as_numbers(frame[column], column) for column in chosen])
     bags = Bags.from_arrays(X, whole_numbers(ids))
     bags = replace(bags, feature_names=tuple(map(str, chosen)))
-    known, y = (ZERO_ONE, None) if label is None else bag_labels(bags, as_labels(frame[label], label), **labels)
+    known, y = (ZERO_ONE, None) if label is None else table_labels(bags, as_labels(frame[label], label), **labels)
     return BagTable(
         bags,
         y,

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 
+from psimil.bag_values import values_of_bags
 from psimil.foundations.errors import InputError, NotFitted
-from psimil.labels import read_bags
+from psimil.labels import features_of, read_bags
 from psimil.model.bags import Bags
 
 
@@ -59,7 +60,7 @@ class InstanceWise(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         found = _bags(bags, "training set")
         labels = None if y is None else _per_instance(y, found)
         self.transformer_ = clone(self.transformer).fit(found.X, labels)
-        self.n_features_in_ = found.n_features
+        self.n_features_in_, self._names = found.n_features, found.feature_names
         return self
 
     def transform(self, bags: Any) -> Bags:
@@ -70,9 +71,7 @@ class InstanceWise(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         bags : sequence of (n_i, D) arrays, or Bags.
         """
         self._fitted()
-        found = _bags(bags, "set to transform")
-        if found.n_features != self.n_features_in_:
-            raise InputError(f"the transformer expects {self.n_features_in_} features, got {found.n_features}.")
+        found = features_of(_bags(bags, "set to transform"), self.n_features_in_, self._names)
         rows = self.transformer_.transform(found.X)
         rows = rows.toarray() if issparse(rows) else np.asarray(rows)
         if rows.ndim != 2 or len(rows) != len(found.X):
@@ -127,7 +126,4 @@ def _bags(bags: Any, what: str) -> Bags:
 
 
 def _per_instance(y: Any, bags: Bags) -> NDArray[Any]:
-    labels = np.asarray(y)
-    if labels.ndim == 0 or len(labels) != len(bags):
-        raise InputError(f"{len(bags)} bags but labels of shape {labels.shape}, expected one label per bag.")
-    return np.repeat(labels, bags.sizes, axis=0)
+    return np.repeat(values_of_bags(y, bags), bags.sizes, axis=0)

@@ -12,7 +12,7 @@ from psimil.bag_values import values_of_bags
 from psimil.classes import Classes, label_values
 from psimil.foundations.errors import DataWarning, InputError
 from psimil.model.bags import Bags
-from psimil.model.features import listed
+from psimil.model.features import COLUMNS, columns_fingerprint, listed, numbered
 
 Array = NDArray[Any]
 
@@ -27,6 +27,7 @@ def read_bags(bags: Any, bag_ids: Any = None, what: str = "training set") -> Bag
     """
     if isinstance(bags, Bags) and bag_ids is not None:
         raise InputError("bag_ids belong to (N, D) rows; these are bags already. Leave bag_ids out.")
+    bags = bags.collect() if hasattr(bags, "collect") else bags
     if bag_ids is not None:
         found = Bags.from_arrays(bags, bag_ids)
     elif isinstance(bags, Bags):
@@ -52,6 +53,17 @@ def _is_row(bag: Any) -> bool:
     if isinstance(bag, (list, tuple)):
         return bool(bag) and np.ndim(bag[0]) == 0
     return getattr(bag, "ndim", None) == 1 and getattr(bag, "dtype", None) != np.dtype(object)
+
+
+def check_fingerprint_of(fingerprint: str | None, bags: Bags) -> None:
+    """Refuse named features that a model of 1.0.0, which stored a digest of their names, was not trained on."""
+    names = bags.feature_names
+    if fingerprint is None or names is None or not fingerprint.startswith(COLUMNS) or numbered(names):
+        return
+    if fingerprint != columns_fingerprint(names):
+        raise InputError(
+            "the features are not those of training, or in another order. Give the same columns in the same order."
+        )
 
 
 def features_of(bags: Bags, n_features: int, names: tuple[str, ...] | None) -> Bags:

@@ -70,7 +70,7 @@ class MultiLabelMIL(ClassifierMixin, BaseEstimator):
         bags, bag_ids : as of :meth:`PsiVGPMIL.fit`.
         y : (B, L) labels, 0 or 1, in the order of the bags, which with ``bag_ids`` is that of their first rows; or a
             table of them with the bag ids as its index.
-        label_names : L names; "0", "1", ... when None.
+        label_names : L names; when None those of the columns of y, or "0", "1", ...
 
         Examples
         --------
@@ -92,7 +92,8 @@ class MultiLabelMIL(ClassifierMixin, BaseEstimator):
             raise InputError(f"labels have shape {T.shape}, expected ({len(found)}, labels).")
         if T.dtype.kind not in "biuf" or not np.isin(T, (0, 1)).all():
             raise InputError("labels must be 0 or 1.")
-        names = tuple(map(str, range(T.shape[1]) if label_names is None else label_names))
+        columns = getattr(y, "columns", range(T.shape[1]))
+        names = tuple(map(str, columns if label_names is None else label_names))
         if len(names) != T.shape[1] or len(set(names)) < len(names):
             raise InputError(f"{T.shape[1]} labels need as many different names, got {len(names)}.")
         base = VGPMIL() if self.estimator is None else self.estimator

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, overload
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags
 
 from psimil.classes import Classes
@@ -16,9 +15,10 @@ from psimil.foundations.errors import InputError, NotFitted
 from psimil.foundations.numbers import at_least, is_number
 from psimil.inference.prediction import Prediction
 from psimil.inference.trained import TrainedModel
-from psimil.labels import features_of, read_bags
+from psimil.labels import check_fingerprint_of, features_of, read_bags
 from psimil.model.bags import Bags
 from psimil.model.densities import Density, HyperbolicSecant
+from psimil.named_data import NamedData
 from psimil.storage import ModelFile, save_model
 from psimil.version import VERSION
 
@@ -30,7 +30,7 @@ Array = NDArray[Any]
 _NOT_STORED = ("device", "inducing_points", "random_state", "verbose", "warm_start", "feature_fingerprint")
 
 
-class BagPredictor(ClassifierMixin, BaseEstimator):
+class BagPredictor(NamedData):
     """The methods of an estimator that need nothing but ``model_``, a TrainedModel."""
 
     _default_density: ClassVar[Density] = HyperbolicSecant()
@@ -41,11 +41,7 @@ class BagPredictor(ClassifierMixin, BaseEstimator):
 
     def _expose(self, classes: Classes, feature_names: tuple[str, ...] | None) -> Self:
         model = self.model_
-        self.classes_, self.positive_ = np.sort(np.array(classes)), classes.positive
-        if feature_names is not None:
-            self.feature_names_in_ = np.array(feature_names, dtype=object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
+        self._remember(classes, feature_names)
         self.n_features_in_ = len(model.scaling.location)
         self.kernel_, self.inducing_points_ = model.gp.kernel, model.scaling.invert(model.gp.Z)
         self.q_mean_, self.q_cov_ = model.posterior.m, model.posterior.S
@@ -154,10 +150,6 @@ class BagPredictor(ClassifierMixin, BaseEstimator):
         """
         found = self.predict_dist(bags, bag_ids=bag_ids).label
         return np.asarray(self.classes_[found if self._positive_is_last else 1 - found])
-
-    @property
-    def _positive_is_last(self) -> bool:
-        return bool(self.classes_[1] == self.positive_)
 
     @overload
     def predict_instances(
@@ -282,15 +274,6 @@ class BagPredictor(ClassifierMixin, BaseEstimator):
 
     def _bags(self, bags: Any, bag_ids: Any = None) -> Bags:
         self._model()
-        return features_of(read_bags(bags, bag_ids, what="prediction set"), self.n_features_in_, self._feature_names)
-
-    @property
-    def _feature_names(self) -> tuple[str, ...] | None:
-        names = getattr(self, "feature_names_in_", None)
-        return None if names is None else tuple(names)
-
-    @property
-    def classes(self) -> Classes:
-        """The labels of negative and of positive bags."""
-        low, high = self.classes_.tolist()
-        return Classes(low, high) if self._positive_is_last else Classes(high, low)
+        found = read_bags(bags, bag_ids, what="prediction set")
+        check_fingerprint_of(self.feature_fingerprint, found)
+        return features_of(found, self.n_features_in_, self._feature_names)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +16,7 @@ from psimil.classes import Classes
 from psimil.delimited import DELIMITED
 from psimil.feature_choice import Names, chosen_columns
 from psimil.feature_columns import FeatureColumns
-from psimil.foundations.errors import InputError, MissingFile
+from psimil.foundations.errors import DataWarning, InputError, MissingFile
 from psimil.frames import read_csv, read_parquet, table_from_frame
 from psimil.paths import as_path
 
@@ -37,6 +39,7 @@ def read_bags(
     drop: Names = None,
     positive: str | None = None,
     classes: Classes | None = None,
+    labels_optional: bool = False,
 ) -> BagTable:
     r"""Bags from a file with one row per instance.
 
@@ -56,6 +59,7 @@ def read_bags(
     drop : columns that are no features, names or patterns.
     positive : the label of positive bags; needed unless labels are 0 and 1, False and True, or -1 and 1.
     classes : the two classes of a model, when the file is to be scored by it; other labels are refused.
+    labels_optional : leave out labels that cannot be used, with a warning, instead of refusing them.
 
     Returns
     -------
@@ -79,23 +83,23 @@ def read_bags(
     (['b', 'a'], [1, 0], ('size', 'mass'))
     """
     path = as_path(path)
+    labels: dict[str, Any] = {"positive": positive, "classes": classes, "optional": labels_optional}
     if path.is_dir():
         from psimil.store import is_store, open_store
 
         if is_store(path):
-            return _of_store(open_store(path).table(), path.name, features, drop)
+            return _of_store(open_store(path).table(), path.name, features, drop, classes, optional=labels_optional)
         raise InputError(f"{path.name} is a directory. Name a file, or a store of psimil data import.")
     if not path.exists():
         raise MissingFile(f"{path.name} was not found. Check the path.")
     if path.name.endswith(".npz"):
-        return _of_archive(read_archive(path), path.name, features, drop, positive=positive, classes=classes)
+        return _of_archive(read_archive(path), path.name, features, drop, **labels)
     if path.name.endswith(DELIMITED):
         frame = read_csv(path, text=bag)
     elif path.name.endswith((".parquet", ".pq")):
         frame = read_parquet(path)
     else:
         raise InputError(f"{path.name}: unknown kind of table. Give a .csv, .tsv, .txt, .parquet or .npz file.")
-    labels = {"positive": positive, "classes": classes}
     return table_from_frame(frame, path.name, bag, label, instance_label, features, drop, **labels)
 
 
@@ -117,11 +121,20 @@ def _of_archive(arrays: dict[str, Any], name: str, features: Names, drop: Names,
     return table
 
 
-def _of_store(table: BagTable, name: str, features: Names, drop: Names) -> BagTable:
-    """The table of a store, whose features are those that were imported."""
+def _of_store(
+    table: BagTable, name: str, features: Names, drop: Names, classes: Classes | None, *, optional: bool
+) -> BagTable:
+    """The table of a store, whose features and classes are those that were imported."""
     names = list(table.feature_names)
     if chosen_columns(names, name, (), features, drop) != names:
         raise InputError(f"{name} is a store, which has its features. Choose them when you import: psimil data import.")
+    if classes is not None and table.y is not None and table.classes != classes:
+        ours, theirs = (f"{pair.negative!r} and {pair.positive!r} (positive)" for pair in (table.classes, classes))
+        message = f"the labels of {name} are {ours}, those of the model {theirs}"
+        if not optional:
+            raise InputError(f"{message}. Import the data again.")
+        warnings.warn(f"labels are not used: {message}.", DataWarning, stacklevel=3)
+        return replace(table, y=None)
     return table
 
 

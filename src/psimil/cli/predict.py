@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
 from psimil.cli.arguments import MODEL, TABLE, check_arguments
 from psimil.cli.connection import connected
-from psimil.cli.exits import NOTE, printable
+from psimil.cli.exits import NOTE, UsageProblem, printable
 from psimil.cli.next_steps import ways_to_look
 from psimil.cli.options import (
     BagColumn,
@@ -79,11 +79,12 @@ def predict(
 
         check_arguments("predict", (model, MODEL), (bags, TABLE))
         estimator = load(model)
+        if out.resolve() == model_path(model).resolve().parent:
+            raise UsageProblem(f"--out {out} is the run of the model, which would be replaced. Name another folder.")
         with opened(out, overwrite=overwrite) as run:
             names = named_features(getattr(estimator, "feature_names_in_", None), bags)
-            table = read_bags(
-                bags, bag=bag, label=label, instance_label=instance_label, features=names, classes=estimator.classes
-            )
+            columns: dict[str, Any] = {"label": label, "instance_label": instance_label, "features": names}
+            table = read_bags(bags, bag=bag, classes=estimator.classes, labels_optional=label is None, **columns)
             check_columns(estimator, table, bags)
             with connected(cluster) as client:
                 if client is None:

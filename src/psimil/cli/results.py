@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import textwrap
 from collections.abc import Sequence
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from psimil.cli.exits import printable
 from psimil.foundations.errors import InputError
+from psimil.labels import check_fingerprint_of
 from psimil.metrics import bag_metrics, instance_metrics
 
 if TYPE_CHECKING:
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from psimil.inference.prediction import Prediction
     from psimil.model.bags import Bags
     from psimil.tables import BagTable
-
-COLUMNS = "columns sha256:"
 
 
 def bag_frame(prediction: Prediction, bags: Bags, **more: Any) -> pd.DataFrame:
@@ -102,13 +100,6 @@ def labelled(table: BagTable, path: Path) -> BagTable:
     return table
 
 
-def fingerprint(table: BagTable) -> str | None:
-    """A digest of the names of the feature columns; None when the file gives them no names."""
-    if table.feature_names == tuple(map(str, range(len(table.feature_names)))):
-        return None
-    return COLUMNS + hashlib.sha256("\0".join(table.feature_names).encode()).hexdigest()[:16]
-
-
 def named_features(names: Sequence[str] | None, path: Path) -> Sequence[str] | None:
     """The features to read from a file; None where the model finds them itself: in archives and stores."""
     return None if names is None or path.is_dir() or path.name.endswith(".npz") else tuple(names)
@@ -120,12 +111,7 @@ def check_columns(estimator: PsiVGPMIL, table: BagTable, path: Path) -> None:
         raise InputError(
             f"model expects {estimator.n_features_in_} features, got {len(table.feature_names)} ({path.name})."
         )
-    expected, found = estimator.feature_fingerprint, fingerprint(table)
-    if expected is not None and expected.startswith(COLUMNS) and found is not None and found != expected:
-        raise InputError(
-            f"the feature columns of {path.name} are not those of training, or in another order. "
-            "Give the same columns in the same order."
-        )
+    check_fingerprint_of(estimator.feature_fingerprint, table.bags)
 
 
 def load(path: Path) -> PsiVGPMIL:

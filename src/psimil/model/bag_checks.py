@@ -61,6 +61,22 @@ def as_ids(ids: Any, count: int) -> Array:
     return found
 
 
+def check_index(X: Any, bag_ids: Any) -> None:
+    """Refuse rows and ids whose pandas indexes are the same in another order: which row is meant is ambiguous.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> check_index(pd.DataFrame({"f": [1.0, 2.0]}), pd.Series(["a", "b"], index=[1, 0]))
+    Traceback (most recent call last):
+    psimil.foundations.errors.InputError: rows and bag_ids have the same index in another order. ...
+    """
+    if not (hasattr(X, "iloc") and hasattr(bag_ids, "iloc")) or len(X) != len(bag_ids) or X.index.equals(bag_ids.index):
+        return
+    if set(X.index) == set(bag_ids.index):
+        raise InputError("rows and bag_ids have the same index in another order. Sort one like the other.")
+
+
 def row_ids(bag_ids: Any, rows: int) -> Array:
     """(N,) the id of each row's bag; none may be missing.
 

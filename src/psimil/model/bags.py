@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from psimil.foundations.errors import InputError
 from psimil.model.bag_checks import (
     as_ids,
+    check_index,
     different_ids,
     feature_columns,
     in_order_of_appearance,
@@ -101,7 +102,7 @@ class Bags:
             b = int(np.searchsorted(self.offsets, n, side="right")) - 1
             raise InputError(
                 f"feature matrix has {count} non-finite values, first at bag {self.names[b]}, "
-                f"instance {n - self.offsets[b]}, feature {d}."
+                f"instance {n - self.offsets[b]}, feature {d if self.feature_names is None else self.feature_names[d]}."
             )
 
     @classmethod
@@ -123,7 +124,7 @@ class Bags:
         if np.ndim(ids) == 0 and ids is not None:
             raise InputError(f"ids must be a sequence, one per bag, got {ids!r}.")
         names = different_ids(ids, len(bags))
-        columns = column_names(bags[0]) if len(bags) else None
+        columns = next((names for names in map(column_names, bags) if names is not None), None)
         arrays = [as_real(_ordered(bag, columns, name), f"bag {name}") for bag, name in zip(bags, names, strict=True)]
         for array, name in zip(arrays, names, strict=True):
             if array.ndim != 2:
@@ -151,6 +152,7 @@ class Bags:
         >>> bags.ids.tolist(), bags["b"].tolist()
         (['b', 'a'], [[1.0], [3.0]])
         """
+        check_index(X, bag_ids)
         names, X = column_names(X), as_real(X, "features")
         if X.ndim != 2:
             raise InputError(f"features have shape {X.shape}, expected (instances, features).")
@@ -274,6 +276,8 @@ class Bags:
 def _ordered(bag: Any, names: tuple[str, ...] | None, name: Any) -> Any:
     """One bag with its columns in the order of the first bag's, where both are tables."""
     columns = column_names(bag)
+    if columns is None and names is not None:
+        raise InputError(f"bag {name} has no names of columns, but other bags have. Give all as tables, or none.")
     if names is None or columns is None or columns == names:
         return bag
     if set(columns) != set(names):

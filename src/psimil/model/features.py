@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from psimil.foundations.errors import InputError
 
 Array = NDArray[Any]
 
+COLUMNS = "columns sha256:"
 MOST_NAMED = 5  # names that a message lists
 
 
@@ -30,15 +32,16 @@ def as_real(values: Any, what: str) -> Array:
         raise InputError(f"{what} is on {device} but the model is on cpu.")
     if hasattr(values, "detach"):
         values = values.detach()
-        values = (
-            values.float() if str(getattr(values, "dtype", "")) == "torch.bfloat16" else values
-        )  # NumPy has no such type
+        half = str(getattr(values, "dtype", "")) == "torch.bfloat16"  # NumPy has no such type
+        values = values.float() if half else values
     if hasattr(values, "toarray") and hasattr(values, "nnz"):
         raise InputError(f"{what} is a sparse matrix; give a dense array (for instance .toarray()).")
     try:
         array = np.asarray(values)
     except ValueError as error:
         raise InputError(f"{what} is ragged: every instance needs the same number of features.") from error
+    if array.dtype == object and {getattr(kind, "kind", "O") for kind in getattr(values, "dtypes", "?")} <= set("biuf"):
+        array = array.astype(np.float64)  # a table of numbers and bools
     if array.dtype.name == "bfloat16":  # of the package ml_dtypes
         array = array.astype(np.float32)
     if array.dtype.kind not in "fiub":
@@ -46,6 +49,28 @@ def as_real(values: Any, what: str) -> Array:
         raise InputError(f"{what} must be real numbers, got {kind}.")
     native = array.dtype.newbyteorder("=") if array.dtype.kind == "f" else array.dtype
     return np.asarray(array, dtype=native if native in (np.float32, np.float64) else np.float64)
+
+
+def numbered(names: Sequence[str]) -> bool:
+    """Whether the names are mere numbers 0, 1, ..., which 1.0.0 did not store.
+
+    Examples
+    --------
+    >>> numbered(("0", "1")), numbered(("size",))
+    (True, False)
+    """
+    return list(names) == list(map(str, range(len(names))))
+
+
+def columns_fingerprint(names: Sequence[str]) -> str:
+    """The digest of names by which model files of 1.0.0 know their features.
+
+    Examples
+    --------
+    >>> columns_fingerprint(["size", "mass"])[:20]
+    'columns sha256:0fb85'
+    """
+    return COLUMNS + hashlib.sha256("\0".join(names).encode()).hexdigest()[:16]
 
 
 def column_names(values: Any) -> tuple[str, ...] | None:

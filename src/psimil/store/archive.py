@@ -64,6 +64,7 @@ class Archive:
         self._found = FeatureColumns(self._columns, path.name, (), features, drop)
         bones = np.zeros((shape[0], 1), np.float32)  # bags and labels are found without the features
         table = table_from_archive({"X": bones, **arrays}, path.name, positive=positive)
+        self.classes = None if table.y is None else table.classes
         self.ids, self.sizes, self.y, self._known = table.bags.names, table.bags.sizes, table.y, table.y_instances
         self._places = table.bags.in_input_order(np.arange(shape[0]))
         self.n_chunks = -(-shape[0] // chunk_rows(shape[1]))

@@ -144,7 +144,7 @@ def _import_folder(
 
 def _import_table(table: Table | Archive, store: str | Path, options: dict[str, Any], steps: Progress) -> Manifest:
     n_features = table.n_features
-    with StoreWriter(store, n_features, feature_names=table.feature_names, **options) as writer:
+    with StoreWriter(store, n_features, feature_names=table.feature_names, classes=table.classes, **options) as writer:
         writer.plan(table.ids.tolist(), table.sizes)
         done = 0
         with steps(table.n_chunks) as step:

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
+from psimil.classes import ZERO_ONE, Classes, is_label
 from psimil.foundations.errors import InputError, MissingFile
 from psimil.paths import as_path
 from psimil.store.digest import BLOCK, Digest
 from psimil.store.layout import DTYPES, FEATURES, IDS, INSTANCE_LABELS, LABELS, MANIFEST, OFFSETS, PART, expected_bytes
 
-FORMAT, VERSION = "psimil store", 1
+FORMAT, VERSION = "psimil store", 2  # 1, which had no classes, is still written for labels 0 and 1
 TEXT, WHOLE = "text", "whole numbers"
 MAX_BYTES, MAX_COUNT = 256 << 20, 1 << 48
 SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
@@ -27,6 +28,7 @@ SCHEMA: Mapping[str, tuple[type, ...]] = {
     "dtype": (str,),
     "features": (int,),
     "feature_names": (list, type(None)),
+    "classes": (list,),
     "ids": (str,),
     "finite": (bool,),
     "bags": (int,),
@@ -60,6 +62,7 @@ class Manifest:
     parts : in the order of their bags.
     feature_names : D names, or None when the source had none.
     generation : how often the store was written to.
+    classes : what the source called negative and positive bags.
 
     Examples
     --------
@@ -74,6 +77,7 @@ class Manifest:
     parts: tuple[Part, ...]
     feature_names: tuple[str, ...] | None = None
     generation: int = 1
+    classes: Classes = ZERO_ONE
 
     @property
     def bags(self) -> int:
@@ -106,11 +110,12 @@ class Manifest:
         ]
         facts: dict[str, Any] = {
             "format": FORMAT,
-            "version": VERSION,
+            "version": 1 if self.classes == ZERO_ONE else VERSION,
             "generation": self.generation,
             "dtype": self.dtype,
             "features": self.features,
             "feature_names": None if self.feature_names is None else list(self.feature_names),
+            **({} if self.classes == ZERO_ONE else {"classes": list(self.classes)}),
             "ids": self.ids,
             "finite": True,  # every value was checked when it was written
             "bags": self.bags,
@@ -168,8 +173,10 @@ def decoded(content: bytes) -> Manifest:
     if isinstance(value, dict) and value.get("format") == FORMAT and isinstance(value.get("version"), int):
         if value["version"] > VERSION:
             raise InputError(f"the store has version {value['version']}; this psimil reads {VERSION}. Update psimil.")
+    if isinstance(value, dict) and value and value.get("version") != VERSION:
+        value = {"classes": list(ZERO_ONE), **value}
     facts = _fields(value, SCHEMA, "it")
-    if facts["format"] != FORMAT or facts["version"] != VERSION:
+    if facts["format"] != FORMAT or facts["version"] not in (1, VERSION):
         _refuse("it is not of a psimil store")
     if facts["dtype"] not in DTYPES or facts["ids"] not in (TEXT, WHOLE) or not facts["finite"]:
         _refuse("dtype, ids or finite have an unknown value")
@@ -186,12 +193,21 @@ def decoded(content: bytes) -> Manifest:
         parts,
         None if names is None else tuple(names),
         _count(facts["generation"], "generation"),
+        _classes(facts["classes"]),
     )
     if (manifest.bags, manifest.instances) != (facts["bags"], facts["instances"]):
         _refuse("its counts are not those of its parts")
     if manifest.encoded() != content:
         raise InputError(f"{MANIFEST} of the store was changed: its checksum differs. Import the data again.")
     return manifest
+
+
+def _classes(value: list[Any]) -> Classes:
+    if len(value) != 2 or not all(map(is_label, value)) or len({isinstance(label, str) for label in value}) > 1:
+        _refuse("its classes are not two labels")
+    if value[0] == value[1]:
+        _refuse("its classes are the same")
+    return Classes(*value)
 
 
 def _part(value: Any, n_features: int, dtype: str) -> Part:

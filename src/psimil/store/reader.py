@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psimil.bagtable import BagTable
+from psimil.classes import ZERO_ONE, Classes
 from psimil.foundations.errors import InputError
 from psimil.model.bags import Bags
 from psimil.model.features import column_order, listed
@@ -45,6 +46,7 @@ class StoredBags(Bags):
     ----------
     y : (B,) bag labels, -1 for unknown, or None when none is known.
     y_instances : (N,) instance labels, -1 for unknown, or None when none is known.
+    classes : what the source called negative and positive bags.
     path : folder of the store.
 
     Examples
@@ -62,6 +64,7 @@ class StoredBags(Bags):
 
     y: NDArray[np.int64] | None = None
     y_instances: NDArray[np.int8] | None = None
+    classes: Classes = ZERO_ONE
     path: Path = Path()
 
     def __post_init__(self) -> None:
@@ -77,7 +80,7 @@ class StoredBags(Bags):
     def table(self) -> BagTable:
         """Bags, labels and names of the features as the commands take them."""
         known = None if self.y_instances is None else self.y_instances.astype(np.int64)
-        return BagTable(self, self.y, known)
+        return BagTable(self, self.y, known, self.classes)
 
     def with_features(self, names: Sequence[str]) -> Bags:
         """Refused: the features of a store have one order."""
@@ -134,6 +137,7 @@ def open_store(path: str | Path, *, verify: bool = False) -> StoredBags:
         ids,
         y=labels.astype(np.int64) if (labels != UNKNOWN).any() else None,
         y_instances=known,
+        classes=manifest.classes,
         feature_names=manifest.feature_names,
         path=path,
     )

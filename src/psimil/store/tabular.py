@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psimil.bagtable import bag_labels, instance_labels, known_classes
-from psimil.classes import Classes, first_of_each, is_label, text
+from psimil.classes import ZERO_ONE, Classes, first_of_each, is_label, text
 from psimil.columns import INSTANCE_LABEL, LABEL, as_labels, as_numbers, ids_as_text, whole_numbers
 from psimil.feature_choice import Names
 from psimil.feature_columns import FeatureColumns
@@ -44,6 +44,7 @@ class Table:
     ids, sizes : (B,) of the bags, as they first appear.
     y : (B,) labels, complete when :meth:`rows` has ended; None without a column of labels.
     feature_names : D columns.
+    classes : of the labels; None without any.
     n_features, n_chunks : how many features and chunks there are.
 
     Examples
@@ -88,9 +89,10 @@ class Table:
         if found is None:
             raise InputError(f"{name} has no rows: 0 bags. Give at least 1 bag.")
         seen = [value for value in labels.values() if is_label(value)]
-        self._classes = (
-            known_classes(np.array(seen), positive) if 0 < len(seen) <= 2 else Classes(*(seen or (0, 1))[:2])
-        )
+        self._classes = Classes(*(seen or (0, 1))[:2]) if len(seen) != 1 else ZERO_ONE
+        if 0 < len(seen) <= 2:  # a third label is named with its bag where it stands
+            self._classes = known_classes(np.array(seen), positive)
+        self.classes = self._classes if seen else None
         self._features = found.names()
         self.feature_names: tuple[str, ...] | None = tuple(map(str, self._features))
         self.n_features = len(self._features)

@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from psimil.classes import ZERO_ONE, Classes
 from psimil.datasets.labelled import check_bags
 from psimil.foundations.errors import InputError
 from psimil.foundations.numbers import at_least
@@ -35,6 +36,7 @@ class StoreWriter:
     n_features : D.
     dtype : "float32" or "float64" on disk; None takes float32, or what the store has.
     feature_names : D names, or None.
+    classes : what the source calls negative and positive bags; None takes those of the store, or 0 and 1.
     append : add to the store that is there.
     overwrite : replace the store that is there; it is kept until the new one is complete.
 
@@ -64,6 +66,7 @@ class StoreWriter:
         *,
         dtype: str | None = None,
         feature_names: Sequence[str] | None = None,
+        classes: Classes | None = None,
         append: bool = False,
         overwrite: bool = False,
     ) -> None:
@@ -84,6 +87,7 @@ class StoreWriter:
             self._seen: set[Any] = set() if self._old is None else set(open_store(path).names.tolist())
             self._ids = None if self._old is None else self._old.ids
             self._names = _fitting_names(self._old, n_features, names)
+            self._classes = _fitting_classes(self._old, classes)
             with self._work.explained():
                 self._part = PartWriter(self._work.new_part(), n_features, _fitting_dtype(self._old, dtype))
         except BaseException:
@@ -170,7 +174,7 @@ class StoreWriter:
         with self._work.explained():
             parts = (*(() if self._old is None else self._old.parts), part.complete())
         ids = self._ids or TEXT
-        manifest = Manifest(part.dtype, part.n_features, ids, parts, self._names, self._generation)
+        manifest = Manifest(part.dtype, part.n_features, ids, parts, self._names, self._generation, self._classes)
         self._work.commit(manifest)
         self._part = None  # it belongs to the store now
         self._work.close()
@@ -229,6 +233,15 @@ def _fitting_names(old: Manifest | None, n_features: int, names: tuple[str, ...]
         if there != here:
             raise InputError(f'the store has feature "{there}" where the data has "{here}".')
     return names
+
+
+def _fitting_classes(old: Manifest | None, classes: Classes | None) -> Classes:
+    if old is None or classes is None:
+        return classes or (ZERO_ONE if old is None else old.classes)
+    if old.classes != classes:
+        there, here = (f"{pair.negative!r} and {pair.positive!r} (positive)" for pair in (old.classes, classes))
+        raise InputError(f"the labels of the store are {there}, those of the data {here}. Give them alike.")
+    return old.classes
 
 
 def _known(values: ArrayLike, n: int, what: str) -> NDArray[np.int8]:
