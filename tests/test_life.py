@@ -212,6 +212,7 @@ def test_a_terminal_shows_a_bar_that_goes_before_anything_is_said(monkeypatch):
     assert "refits for calibration 3 of 300" in stream.getvalue() and "..." in stream.getvalue()
 
 
+@pytest.mark.slow
 def test_a_fit_on_a_terminal_moves_through_its_phases(tmp_path):
     frame_of(n_bags=40).to_csv(tmp_path / "train.csv", index=False)
     code, lines = terminal("fit", "train.csv", "--out", "run", cwd=tmp_path)

@@ -37,6 +37,7 @@ def said(*command, cwd, path=""):
     return done.stderr.rpartition(" or make one: ")[2].strip()
 
 
+@pytest.mark.slow
 def test_the_command_is_the_one_that_the_user_can_type(tmp_path, entry):
     assert said("env/bin/psimil", cwd=tmp_path) == "env/bin/psimil demo"
     assert said(str(entry), cwd="/") == f"{entry} demo"

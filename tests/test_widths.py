@@ -80,6 +80,7 @@ def test_prose_is_folded_between_words_on_a_terminal_only(monkeypatch, capsys):
     assert capsys.readouterr().out == f"{expected}{command}\n"
 
 
+@pytest.mark.slow
 def test_commands_on_a_terminal(tmp_path):
     folder = trained(tmp_path)
     frame_of(n_bags=40).to_csv(folder / "more.csv", index=False)
