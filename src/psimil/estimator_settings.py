@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,37 +12,14 @@ from numpy.typing import NDArray
 from psimil.classes import Classes
 from psimil.foundations.errors import InputError
 from psimil.foundations.numbers import at_least
-from psimil.inference.options import Options, check_flag
+from psimil.inference.options import Options
 from psimil.inference.preparation import Supervision
-from psimil.inference.training import Callback
+from psimil.inference.training import Callback, Execution
 from psimil.labels import features_of, read_bags, read_labels
 from psimil.model.bags import Bags
-from psimil.model.densities import Density
-from psimil.model.features import as_real
 from psimil.voice import say_pass
 
 Array = NDArray[Any]
-
-
-def check_shell(estimator: Any) -> None:
-    """Refuse parameters that inference never sees: warm_start, verbose and feature_fingerprint."""
-    check_flag(warm_start=estimator.warm_start)
-    if not isinstance(estimator.verbose, (bool, np.bool_)):
-        at_least(0, whole=True, verbose=estimator.verbose)
-    check_fingerprint(estimator.feature_fingerprint)
-
-
-def check_fingerprint(fingerprint: Any) -> None:
-    """Refuse what is neither text nor None.
-
-    Examples
-    --------
-    >>> check_fingerprint(7)
-    Traceback (most recent call last):
-    psimil.foundations.errors.InputError: feature_fingerprint must be text, got 7.
-    """
-    if not isinstance(fingerprint, (str, type(None))):
-        raise InputError(f"feature_fingerprint must be text, got {fingerprint!r}.")
 
 
 def callbacks_of(callbacks: Sequence[Callback] | None, verbose: int) -> tuple[Callback, ...]:
@@ -82,19 +59,7 @@ def evaluation_of(
     return bags, T
 
 
-def options_of(estimator: Any, n_features: int, density: Density) -> Options:
-    """The parameters of an estimator, checked."""
-    values = {f.name: getattr(estimator, f.name) for f in fields(Options)}
-    values["density"] = density
-    if estimator.inducing_points is not None:
-        Z = as_real(estimator.inducing_points, "inducing_points")
-        if Z.ndim != 2 or Z.shape[1] != n_features or len(Z) == 0 or not np.isfinite(Z).all():
-            raise InputError(f"inducing_points have shape {Z.shape}, expected (points, {n_features}), all finite.")
-        values["inducing_points"] = Z
-    return Options(**values)
-
-
-def streaming_of(
+def execution_of(
     client: Any,
     checkpoint: Any,
     bags: Bags,
@@ -102,18 +67,20 @@ def streaming_of(
     options: Options,
     rng: np.random.Generator,
     batch_bags: int | None,
-) -> dict[str, Any]:
-    """Who works out the parts of a fit, where its progress is kept, and from where it goes on."""
-    found: dict[str, Any] = {}
+) -> Execution:
+    """Who works out the shards of a fit, where its progress is kept, and from where it goes on."""
+    if batch_bags is not None:
+        at_least(1, whole=True, batch_bags=batch_bags)
+    execution = Execution(batch_bags)
     if client is not None:
         if options.device is not None:
             raise InputError("device and client exclude each other: workers of a cluster compute with NumPy.")
         from psimil.distributed.parts import DaskParts
 
-        found["spread"] = lambda parts: DaskParts.of(parts, client, bags)
+        execution = replace(execution, spread=lambda shards: DaskParts.of(shards, client, bags))
     if checkpoint is not None:
         from psimil.distributed.checkpoint import Checkpoint
 
         kept = Checkpoint.of_fit(checkpoint, bags, supervision, options, rng, batch_bags)
-        found |= {"keep": kept.write, "begun": kept.read()}
-    return found
+        execution = replace(execution, keep=kept.write, begun=kept.read())
+    return execution

@@ -11,14 +11,13 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from psimil.classes import Classes
-from psimil.estimator_settings import callbacks_of, check_shell, evaluation_of, options_of, streaming_of
+from psimil.estimator_settings import callbacks_of, evaluation_of, execution_of
+from psimil.estimators.parameters import options_of
 from psimil.foundations.errors import InputError
-from psimil.foundations.numbers import at_least
 from psimil.inference.options import Options
 from psimil.inference.preparation import Supervision
 from psimil.inference.trained import TrainedModel
-from psimil.inference.training import Callback, Training
-from psimil.inference.training_by_size import train_by_size
+from psimil.inference.training import Callback, Training, train
 from psimil.labels import read_bags, read_instance_labels, read_labels, read_random_state, read_weights
 from psimil.model.bags import Bags
 from psimil.predictor import BagPredictor
@@ -93,16 +92,13 @@ class BagLearner(BagPredictor):
             raise InputError("fit needs bag labels: fit(bags, y). requires y to be passed, but the target y is None")
         found = read_bags(bags, bag_ids)
         classes, T = read_labels(y, found, positive=self.positive, from_rows=bag_ids is not None)
-        check_shell(self)
         options = self._options(found.n_features)
         watching = callbacks_of(callbacks, self.verbose)
-        if batch_bags is not None:
-            at_least(1, whole=True, batch_bags=batch_bags)
         known = read_instance_labels(y_instances, found, T, self.H)
         supervision = Supervision(T, read_weights(sample_weight, found), known)
         rng = read_random_state(self.random_state)
-        elsewhere = streaming_of(client, checkpoint, found, supervision, options, rng, batch_bags)
-        training = aloud(train_by_size, self.verbose)(
+        execution = execution_of(client, checkpoint, found, supervision, options, rng, batch_bags)
+        training = aloud(train, self.verbose)(
             found,
             supervision,
             options,
@@ -110,8 +106,7 @@ class BagLearner(BagPredictor):
             evaluation=evaluation_of(eval_set, found, classes, self.early_stopping),
             callbacks=watching,
             previous=self._previous(found) if self.warm_start else None,
-            batch_bags=batch_bags,
-            **elsewhere,
+            execution=execution,
         )
         return self._keep(training, found, T, classes)
 
@@ -140,4 +135,4 @@ class BagLearner(BagPredictor):
 
     def _options(self, n_features: int) -> Options:
         density = self._default_density if self.density is None else self.density
-        return options_of(self, n_features, density)
+        return options_of({**self.get_params(deep=False), "density": density}, n_features)

@@ -16,7 +16,7 @@ from psimil.atomic import atomic_write
 from psimil.bag_values import values_of_bags
 from psimil.estimator import VGPMIL, PsiVGPMIL
 from psimil.foundations.errors import InputError, MissingFile, ModelFileError, NotFitted
-from psimil.inference.fitting import first_posterior
+from psimil.inference.ascent import KernelState
 from psimil.inference.prediction import Prediction
 from psimil.labels import read_bags
 from psimil.paths import as_path
@@ -98,7 +98,7 @@ class MultiLabelMIL(ClassifierMixin, BaseEstimator):
             raise InputError(f"{T.shape[1]} labels need as many different names, got {len(names)}.")
         base = VGPMIL() if self.estimator is None else self.estimator
         shared = clone(base).fit(found, _teaching(T)).model_
-        start = replace(shared, posterior=first_posterior(shared.gp))
+        start = replace(shared, posterior=KernelState.first(shared.gp).posterior)
         self.estimators_ = []
         for name, column in zip(names, T.T, strict=True):
             if base.verbose:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils import Tags
 
 from psimil.classes import Classes
-from psimil.estimator_settings import check_fingerprint
+from psimil.estimators.parameters import check_parameters
 from psimil.foundations.errors import InputError, NotFitted
 from psimil.foundations.numbers import at_least, is_number
 from psimil.inference.prediction import Prediction
@@ -247,7 +247,7 @@ class BagPredictor(NamedData):
         True
         """
         self._model()
-        check_fingerprint(self.feature_fingerprint)
+        check_parameters({"feature_fingerprint": self.feature_fingerprint})
         parameters = {k: v for k, v in self.get_params(deep=False).items() if k not in _NOT_STORED}
         if self.density is None:
             parameters["density"] = self._default_density  # a loaded model is always a PsiVGPMIL

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from psimil.foundations.errors import InputError
-from psimil.model.densities import ClippedGammaMixture, GammaMixture
+from psimil.model.densities import GammaMixture
 from psimil.model.kernels import RBF
+from psimil.paper.published import ClippedGammaMixture
 
 PRESETS: dict[str, dict[str, Any]] = {
     "paper": {

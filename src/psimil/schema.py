@@ -16,9 +16,10 @@ from psimil.inference.posterior import Posterior
 from psimil.inference.sparse_gp import SparseGP
 from psimil.inference.thresholds import InstanceRecalibration
 from psimil.inference.trained import TrainedModel
-from psimil.model.densities import ClippedGammaMixture, GammaMixture, HyperbolicSecant, SmoothLaplace, StudentT
+from psimil.model.densities import GammaMixture, HyperbolicSecant, SmoothLaplace, StudentT
 from psimil.model.kernels import RBF, Constant, Kernel, Linear, Matern32, Matern52, Sum
 from psimil.model.scaling import Scaling
+from psimil.paper.published import ClippedGammaMixture, UnitSparseGP
 
 Array = NDArray[Any]
 
@@ -58,7 +59,7 @@ def model_tensors(model: TrainedModel) -> tuple[dict[str, Array], dict[str, Any]
         "kernel": kernel_json(gp.kernel),
         "jitter": gp.jitter,
         "bias": gp.bias,
-        "residual": gp.residual,
+        "residual": "unit" if isinstance(gp, UnitSparseGP) else gp.residual,
         "aggregate": model.aggregate,
         "calibration": asdict(model.calibration),
         "threshold": model.threshold,
@@ -146,13 +147,14 @@ def model_from(tensors: dict[str, Array], facts: dict[str, Any]) -> TrainedModel
         if max(map(abs, numbers)) > LARGEST_CALIBRATION:
             raise InputError(f"the calibration has numbers above {LARGEST_CALIBRATION:g}.")
         kernel = kernel_from(facts["kernel"])
-        gp = SparseGP(
+        unit = facts["residual"] == "unit"
+        gp = (UnitSparseGP if unit else SparseGP)(
             kernel.resolve(tensors["inducing_points"].shape[1]),
             tensors["inducing_points"],
             tensors["kernel_factor"],
             facts["jitter"],
             facts["bias"],
-            facts["residual"],
+            "full" if unit else facts["residual"],
         )
         recalibration = None
         if "recalibration_prob" in tensors:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.foundations.threads import single_threaded_blas
+from psimil.compute.numpy_backend import single_threaded_blas
 from psimil.inference.trained import TrainedModel
 
 Array = NDArray[Any]

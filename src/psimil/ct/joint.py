@@ -26,12 +26,11 @@ from psimil.ct.torch_workers import OrderedMap, torch_workers
 from psimil.ct.training_run import CHUNK
 from psimil.foundations.errors import InputError
 from psimil.foundations.numbers import above_zero, at_least
-from psimil.foundations.threads import single_threaded_blas
+from psimil.compute.numpy_backend import single_threaded_blas
 from psimil.inference.calibration import IDENTITY, LatentBags, bag_log_likelihoods
-from psimil.inference.fitting import iterate
-from psimil.inference.learning import KernelState
+from psimil.inference.ascent import KernelState, ascend
 from psimil.inference.phases import tell
-from psimil.inference.problem import Problem
+from psimil.inference.shards import InMemory, Shard
 from psimil.inference.trained import TrainedModel
 from psimil.model.densities import HyperbolicSecant
 from psimil.model.label_posteriors import Labels
@@ -156,8 +155,8 @@ def settle(gp: TrainedModel, features: Sequence[Array], T: Array) -> tuple[Train
     """The model after a few closed-form passes over (S_b, D) features of each scan, and the bound it reached."""
     offsets = np.concatenate([[0], np.cumsum([len(part) for part in features])])
     X = gp.scaling.apply(np.concatenate(features))
-    problem = Problem(X, Labels(T, offsets), np.ones(len(T)), HyperbolicSecant())
-    *_, record = islice(iterate(problem, KernelState(gp.gp, gp.posterior)), PASSES + 1)
+    shard = Shard(X, Labels(T, offsets), np.ones(len(T)), HyperbolicSecant(), keep=True)
+    *_, record = islice(ascend(InMemory(shard), KernelState(gp.gp, gp.posterior)), PASSES + 1)
     return replace(gp, posterior=record.posterior), record.bound.total
 
 

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from psimil.compute.numpy_backend import ordered_map
 from psimil.foundations.logistic import log1mexp
 from psimil.foundations.quadrature import gauss_hermite
-from psimil.foundations.threads import ordered_map
 from psimil.inference.aggregates import AGGREGATES
 
 Array = NDArray[Any]

@@ -8,20 +8,20 @@ An ascent step of F is an ascent step of the bound (docs/derivations.md).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.foundations.blas import add_gram
-from psimil.foundations.linalg import solve_lower, symmetric
-from psimil.foundations.threads import Scratch, ordered_map
-from psimil.inference.local_pass import Local, device_rows
-from psimil.inference.log_z import has_exact_log_z, jensen
+from psimil.foundations.linalg import solve_lower
+from psimil.inference.ascent import KernelState, results
+from psimil.inference.log_z import jensen
+from psimil.inference.passes import Local, run_pass
 from psimil.inference.posterior import Posterior, global_update
-from psimil.inference.problem import Chunk, Problem
+from psimil.inference.shards import BagRange, Shard, Shards
 from psimil.inference.sparse_gp import SparseGP
+from psimil.model.densities import is_logistic
 
 Array = NDArray[Any]
 
@@ -36,15 +36,8 @@ class Collapsed:
     posterior: Posterior
 
 
-class Adjoint(NamedTuple):
-    """What the backward sweep needs of q(v): weights (M + 2, M) or (M + 1, M), and L^-1 (M, M)."""
-
-    weights: Array
-    L_inverse: Array
-
-
 class Forward(NamedTuple):
-    """Sums over instances: upper triangle of V' Theta V (M, M), V' kappa (M,), and sum_n rho_n."""
+    """Sums over instances: V' Theta V (M, M), V' kappa (M,), and sum_n rho_n."""
 
     gram: Array
     V_kappa: Array
@@ -74,30 +67,30 @@ class Backward(NamedTuple):
         return Backward(self.gradient + other.gradient, self.moved + other.moved)
 
 
-def maximised(gp: SparseGP, forward: Forward, backward: Callable[[Adjoint], Backward]) -> Collapsed:
+def maximised(gp: SparseGP, forward: Forward, backward: Callable[[Array], Backward]) -> Collapsed:
     """F, its gradient and its q(v) from the sums over instances.
 
     Parameters
     ----------
-    backward : the sums of the backward sweep, given its adjoint.
+    backward : the sums of the backward sweep, given its weights (M + 2, M) or (M + 1, M).
     """
     V_kappa = forward.V_kappa
-    posterior = global_update(symmetric(forward.gram), V_kappa)
+    posterior = global_update(forward.gram, V_kappa)
     m, M = posterior.m, len(gp.Z)
     value = forward.value + (0.5 * float(V_kappa @ m) - float(np.log(np.diag(posterior.R)).sum()))
     second = (posterior.S + np.outer(m, m))[:, :M]
     L_inverse = solve_lower(gp.L, np.eye(M))
     # dF/dK_xz = [Theta V, kappa] [-(S + m m') L^-1; a'] + 2 diag(rho') V L^-1, a = L^-T m
-    gradient, moved = backward(Adjoint(np.vstack([-second, m[:M]]) @ L_inverse, L_inverse))
+    gradient, moved = backward(np.vstack([-second, m[:M]]) @ L_inverse)
     # dF/dK_zz = L^-T [ (I - S - m m') / 2 - V' diag(rho') V ] L^-1
     core = 0.5 * (np.eye(M) - second[:M]) - moved
     gradient = gradient + gp.kernel.gram_adjoint(gp.Z, gp.Z, L_inverse.T @ core @ L_inverse)
     return Collapsed(value, gradient, gp, posterior)
 
 
-@dataclass
-class CollapsedBound:
-    """F as a function of the kernel, for fixed theta and pi.
+@dataclass(frozen=True, eq=False)
+class ShardBound:
+    """The sums of F over one shard, for fixed theta and pi.
 
     Parameters
     ----------
@@ -105,144 +98,148 @@ class CollapsedBound:
     log_z : whether to subtract Jensen's estimate of log Z.
     """
 
-    problem: Problem
+    shard: Shard
     local: Local
     log_z: bool = True
-    kept: dict[str, Array] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        w = self.problem.instance_weights
-        self.theta, self.kappa = w * self.local.theta, w * (self.local.pi - 0.5)
-        self.scratch = Scratch()
-
-    def __call__(self, gp: SparseGP) -> Collapsed:
-        """F and dF / d log parameters at the kernel of ``gp``."""
-        return maximised(gp, self.forward(gp), lambda adjoint: self.backward(gp, adjoint))
 
     def forward(self, gp: SparseGP) -> Forward:
         """The sums over instances that q(v) and F follow from."""
         total = Forward.zero(gp.size)
-        if self.problem.device is not None:
-            return sum((self._forward_on_device(gp, c) for c in self.problem.blocks), total)
-        for part in ordered_map(lambda c: self._forward(gp, c), self.problem.chunks):
-            total = total + part
+        for block in self.shard.blocks:
+            theta, kappa = self._weighted(block)
+            _, V = self._project(gp, block)
+            total = total + Forward(
+                *self.shard.backend.weighted_sums(V, theta, kappa), self._separable(gp, block, theta, V)[0]
+            )
         if not self._without_V(gp):
             return total
         A = gp.whitening
-        return Forward(A.T @ symmetric(total.gram) @ A, A.T @ total.V_kappa, total.value)
+        return Forward(A.T @ total.gram @ A, A.T @ total.V_kappa, total.value)
 
-    def backward(self, gp: SparseGP, adjoint: Adjoint) -> Backward:
-        """The sums over instances that the gradient follows from."""
+    def backward(self, gp: SparseGP, weights: Array) -> Backward:
+        """The sums over instances that the gradient follows from; K_xz of the forward sweep is used up."""
         total = Backward.zero(gp)
-        if self.problem.device is not None:
-            return sum((self._backward_on_device(gp, c, adjoint.weights) for c in self.problem.blocks), total)
-        weights, L_inverse = adjoint
         if self._without_V(gp):  # Theta V W = Theta [K, b] (A W)
             weights = np.vstack([gp.whitening @ weights[:-1], weights[-1]])
-        for part in ordered_map(lambda c: self._backward(gp, c, weights, L_inverse), self.problem.chunks):
-            total = total + part
+        for block in self.shard.blocks:
+            theta, kappa = self._weighted(block)
+            K, V = self._project(gp, block)
+            slope = self._separable(gp, block, theta, V)[1]
+            X = self.shard.X[block.rows]
+            gradient, moved = self.shard.backend.kernel_adjoint(gp, X, K, V, (theta, kappa, slope), weights)
+            total = total + Backward(gradient + self._by_diagonal(gp, block, theta), moved)
+        self.shard.kept.pop("K_of", None)
         return total
 
-    def _forward(self, gp: SparseGP, chunk: Chunk) -> Forward:
-        rows, dtype = slice(chunk.start, chunk.stop), self.problem.X.dtype
-        _, V = self._project(gp, chunk, fresh=True)
-        value, _ = self._separable(gp, chunk, V)
-        W = self.scratch.array("W", V.shape, dtype)
-        np.multiply(V, np.sqrt(self.theta[rows]).astype(dtype, copy=False)[:, None], out=W)
-        gram = add_gram(np.zeros((gp.size, gp.size), dtype=dtype), W)
-        return Forward(gram, self.kappa[rows].astype(dtype, copy=False) @ V, value)
+    def _weighted(self, block: BagRange) -> tuple[Array, Array]:
+        w = self.shard.instance_weights[block.rows]
+        return w * self.local.theta[block.rows], w * (self.local.pi[block.rows] - 0.5)
 
-    def _backward(self, gp: SparseGP, chunk: Chunk, weights: Array, L_inverse: Array) -> Backward:
-        rows, dtype, M = slice(chunk.start, chunk.stop), self.problem.X.dtype, len(gp.Z)
-        X = self.problem.X[rows]
-        K, V = self._project(gp, chunk, fresh=False)
-        left = self.scratch.array("left", (len(V), gp.size + 1), dtype)
-        np.multiply(V, self.theta[rows].astype(dtype, copy=False)[:, None], out=left[:, :-1])
-        left[:, -1] = self.kappa[rows]
-        A = self.scratch.array("A", (len(V), M), dtype)
-        np.matmul(left, weights.astype(dtype, copy=False), out=A)
-        _, slope = self._separable(gp, chunk, V)
-        moved = np.zeros((M, M))
-        if slope is not None:
-            scaled = slope.astype(dtype)[:, None] * V[:, :M]
-            A += (2.0 * scaled) @ L_inverse.astype(dtype)
-            moved = V[:, :M].T @ scaled
-        gradient = gp.kernel.gram_adjoint(X, gp.Z.astype(dtype, copy=False), A, K)
-        return Backward(gradient + self._by_diagonal(gp, chunk), moved)
+    def _project(self, gp: SparseGP, block: BagRange) -> tuple[Any, Any]:
+        """[K_xz, b] and V of a block, both the former where V is not needed.
 
-    def _forward_on_device(self, gp: SparseGP, chunk: Chunk) -> Forward:
-        rows = slice(chunk.start, chunk.stop)
-        V = device_rows().features(gp, self.problem.X[rows], self.problem.device)
-        value, _ = self._separable(gp, chunk, V.cpu().numpy()) if self._is_separable(gp) else (0.0, None)
-        gram, V_kappa = device_rows().sums(V, self.theta[rows], self.kappa[rows])
-        return Forward(gram, V_kappa, value)
-
-    def _backward_on_device(self, gp: SparseGP, chunk: Chunk, weights: Array) -> Backward:
-        rows = slice(chunk.start, chunk.stop)
-        X, device, slope = self.problem.X[rows], self.problem.device, None
-        if self._is_separable(gp):
-            _, slope = self._separable(gp, chunk, device_rows().features(gp, X, device).cpu().numpy())
-        gradient, moved = device_rows().adjoint(gp, X, device, self.theta[rows], self.kappa[rows], weights, slope)
-        return Backward(gradient + self._by_diagonal(gp, chunk), moved)
-
-    def _project(self, gp: SparseGP, chunk: Chunk, *, fresh: bool) -> tuple[Array, Array]:
-        """K_xz and V of a chunk; kept from the forward to the backward sweep, in the same memory at every call.
-
-        Both are [K_xz, b] where V is not needed.
+        A shard that is taken at once keeps them from the forward to the backward sweep, in the same memory always.
         """
-        rows, X = slice(chunk.start, chunk.stop), self.problem.X[chunk.start : chunk.stop]
-        whiten = not self._without_V(gp)
-        if not self.problem.cache:
-            K = gp.features(X, whiten=False)
-            return K[:, : len(gp.Z)], gp.features(X, K[:, : len(gp.Z)]) if whiten else K
-        K = self._kept("K", gp)[rows]
-        V = self._kept("V", gp)[rows] if whiten else K
-        if fresh:
-            gp.features(X, out=K, whiten=False)
+        backend, kept, whiten = self.shard.backend, self.shard.kept, not self._without_V(gp)
+        X, whole = self.shard.X[block.rows], self.shard.whole
+        if not whole or kept.get("K_of") is not gp:
+            fits = whole and np.shape(kept.get("K")) == (len(X), gp.size)
+            kept["K"] = backend.features(gp, X, whiten=False, out=kept.get("K") if fits else None)
             if whiten:
-                gp.features(X, K[:, : len(gp.Z)], out=V)
-        return K[:, : len(gp.Z)], V
-
-    def _kept(self, name: str, gp: SparseGP) -> Array:
-        if name not in self.kept:
-            self.kept[name] = np.empty((len(self.problem.X), gp.size), dtype=self.problem.X.dtype)
-        return self.kept[name]
+                out = kept.get("K_whitened") if fits else None
+                kept["K_whitened"] = backend.features(gp, X, K=kept["K"], out=out)
+            kept["K_of"] = gp
+        return kept["K"], kept["K_whitened"] if whiten else kept["K"]
 
     def _without_V(self, gp: SparseGP) -> bool:
         """Whether sums over [K_xz, b] are whitened at the end, which saves a triangular product per instance."""
-        return gp.sums_can_be_whitened(self.problem.X.dtype) and not self._is_separable(gp)
+        return gp.sums_can_be_whitened(self.shard.X.dtype) and not self._is_separable(gp)
 
     def _is_separable(self, gp: SparseGP) -> bool:
         """Whether F has terms of single instances, which need |v_n|^2."""
-        return gp.residual == "full" or (self.log_z and not has_exact_log_z(self.problem.density))
+        return gp.residual == "full" or (self.log_z and not is_logistic(self.shard.density))
 
-    def _separable(self, gp: SparseGP, chunk: Chunk, V: Array) -> tuple[float, Array | None]:
+    def _separable(self, gp: SparseGP, block: BagRange, theta: Array, V: Any) -> tuple[float, Array | None]:
         """sum_n rho_n(q_n) and rho'_n (n,), None where it is zero."""
-        rows = slice(chunk.start, chunk.stop)
-        X, w = self.problem.X[rows], self.problem.instance_weights[rows]
         value, slope = 0.0, None
+        if not self._is_separable(gp):
+            return value, slope
+        X, w, V = self.shard.X[block.rows], self.shard.instance_weights[block.rows], self.shard.backend.on_host(V)
         if gp.residual == "full":
-            value -= 0.5 * float(self.theta[rows] @ gp.residual_variance(X, V))
-            slope = 0.5 * self.theta[rows]
-        if self.log_z and not has_exact_log_z(self.problem.density):
-            r, dr = jensen(self.problem.density, gp.prior_variance(X, V))
+            value -= 0.5 * float(theta @ gp.residual_variance(X, V))
+            slope = 0.5 * theta
+        if self.log_z and not is_logistic(self.shard.density):
+            r, dr = jensen(self.shard.density, gp.prior_variance(X, V))
             value -= float(w @ r)
             if gp.residual == "projected":
                 slope = -w * dr
         return value, slope
 
-    def _by_diagonal(self, gp: SparseGP, chunk: Chunk) -> Array:
+    def _by_diagonal(self, gp: SparseGP, block: BagRange, theta: Array) -> Array:
         """(P,) the gradient by way of k(x_n, x_n)."""
         if gp.residual == "projected":
             return np.zeros(len(gp.kernel.log_parameters))
-        rows = slice(chunk.start, chunk.stop)
-        X, w = self.problem.X[rows], self.problem.instance_weights[rows]
-        slope = -0.5 * self.theta[rows]
-        if self.log_z and not has_exact_log_z(self.problem.density):
-            slope = slope - w * jensen(self.problem.density, np.asarray(gp.kernel.diagonal(X)) + gp.bias**2)[1]
+        X, w = self.shard.X[block.rows], self.shard.instance_weights[block.rows]
+        slope = -0.5 * theta
+        if self.log_z and not is_logistic(self.shard.density):
+            slope = slope - w * jensen(self.shard.density, np.asarray(gp.kernel.diagonal(X)) + gp.bias**2)[1]
         return gp.kernel.diagonal_adjoint(X, slope)
 
 
-def collapsed_bound(gp: SparseGP, local: Local, problem: Problem, *, log_z: bool = True) -> Collapsed:
-    """F, its gradient and its q(v) at one kernel; see :class:`CollapsedBound` for several."""
-    return CollapsedBound(problem, local, log_z)(gp)
+@dataclass(frozen=True)
+class BoundTask:
+    """One sweep of F over a shard at the kernel of ``gp``: forward, or backward when its weights are given.
+
+    Parameters
+    ----------
+    before, local, log_z : as of :class:`CollapsedBound`.
+    """
+
+    gp: SparseGP
+    before: KernelState
+    log_z: bool
+    local: Local | None = None
+    weights: Array | None = None
+
+    def __call__(self, shard: Shard) -> Forward | Backward:
+        """Sums over the shard."""
+        local = self.local
+        if local is None:
+            local, _ = run_pass(shard, self.before.gp, self.before.posterior)
+        bound = ShardBound(shard, local, self.log_z)
+        return bound.forward(self.gp) if self.weights is None else bound.backward(self.gp, self.weights)
+
+
+@dataclass(frozen=True, eq=False)
+class CollapsedBound:
+    """F as a function of the kernel, for fixed theta and pi.
+
+    Parameters
+    ----------
+    shards : the data.
+    before : theta and pi are those of this kernel and this q(v).
+    local : theta and pi, where they are at hand; None works them out again in every shard.
+    log_z : whether to subtract Jensen's estimate of log Z.
+    ranges : shards to sum over; None for all.
+    """
+
+    shards: Shards
+    before: KernelState
+    local: Local | None = None
+    log_z: bool = True
+    ranges: list[BagRange] | None = None
+
+    def __call__(self, gp: SparseGP) -> Collapsed:
+        """F and dF / d log parameters at the kernel of ``gp``."""
+        forward = BoundTask(gp, self.before, self.log_z, self.local)
+
+        def swept(task: BoundTask, total: Any) -> Any:
+            for part in results(self.shards, task, self.ranges):
+                total = total + part
+            return total
+
+        return maximised(
+            gp,
+            swept(forward, Forward.zero(gp.size)),
+            lambda weights: swept(replace(forward, weights=weights), Backward.zero(gp)),
+        )

@@ -14,11 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.inference.fitting import first_posterior, iterate
+from psimil.inference.ascent import KernelState, ascend
 from psimil.inference.latent import latent_moments
-from psimil.inference.learning import KernelState
 from psimil.inference.phases import REFITS, tell
-from psimil.inference.problem import Problem
+from psimil.inference.shards import InMemory, Shard
 from psimil.inference.sparse_gp import SparseGP
 from psimil.model.label_posteriors import Labels
 
@@ -29,7 +28,7 @@ FOLDS = 10
 PASSES = 30
 
 
-def cross_fit(problem: Problem, rebuild: Callable[[Array, Array], SparseGP]) -> tuple[Array, Array]:
+def cross_fit(shard: Shard, rebuild: Callable[[Array, Array], SparseGP]) -> tuple[Array, Array]:
     """Latent mean and variance (N,) of every instance from a fit without its fold.
 
     Parameters
@@ -37,21 +36,21 @@ def cross_fit(problem: Problem, rebuild: Callable[[Array, Array], SparseGP]) -> 
     rebuild : (X, positive) -> the sparse GP for the instances (n, D) of the other folds; positive (n,) tells which lie
         in positive bags.
     """
-    offsets, T = problem.labels.offsets, problem.labels.T
+    offsets, T = shard.labels.offsets, shard.labels.T
     folds = min(FOLDS, max(2, int(np.bincount(T, minlength=2).min())))
-    fold = stratified_folds(T, problem.labels.sum(problem.keys), folds)
-    mean, variance = np.empty(len(problem.X)), np.empty(len(problem.X))
+    fold = stratified_folds(T, shard.labels.sum(shard.keys), folds)
+    mean, variance = np.empty(len(shard.X)), np.empty(len(shard.X))
     row_fold = np.repeat(fold, np.diff(offsets))
     for number, k in enumerate(np.unique(fold)):
         tell(REFITS, number * PASSES, folds * PASSES)
         inside, held_out = fold != k, row_fold == k
-        part = _subset(problem, inside, ~held_out)
+        part = _subset(shard, inside, ~held_out)
         gp = rebuild(part.X, part.labels.spread(part.labels.T) == 1)
-        for record in iterate(part, KernelState(gp, first_posterior(gp))):
+        for record in ascend(InMemory(part), KernelState.first(gp)):
             tell(REFITS, number * PASSES + record.step, folds * PASSES)
             if record.step >= PASSES:
                 break
-        mean[held_out], variance[held_out] = latent_moments(gp, record.next_posterior, problem.X[held_out])
+        mean[held_out], variance[held_out] = latent_moments(gp, record.next_posterior, shard.X[held_out])
     return mean, variance
 
 
@@ -70,9 +69,9 @@ def stratified_folds(T: Array, keys: Array, folds: int) -> Array:
     return fold
 
 
-def _subset(problem: Problem, bags: Array, rows: Array) -> Problem:
-    labels = problem.labels
+def _subset(shard: Shard, bags: Array, rows: Array) -> Shard:
+    labels = shard.labels
     sizes = np.diff(labels.offsets)[bags]
     known = None if labels.known is None else labels.known[rows]
     chosen = Labels(labels.T[bags], np.concatenate([[0], np.cumsum(sizes)]), labels.log_H, known)
-    return replace(problem, X=problem.X[rows], labels=chosen, weights=problem.weights[bags])
+    return replace(shard, X=shard.X[rows], labels=chosen, weights=shard.weights[bags])

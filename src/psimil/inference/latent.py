@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.foundations.blas import multiply_upper
-from psimil.foundations.threads import Scratch, ordered_map, single_threaded_blas
+from psimil.compute.blas import multiply_upper
+from psimil.compute.numpy_backend import Scratch, chunk_rows, ordered_map, single_threaded_blas
 from psimil.inference.posterior import Posterior
-from psimil.inference.problem import chunk_rows
 from psimil.inference.sparse_gp import SparseGP
 
 Array = NDArray[Any]

@@ -7,39 +7,41 @@ r = mu_b - A kappa_b and C = (I - A Theta_b)^-1 A, the bag's latent values have 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.foundations.blas import multiply_upper
+from psimil.compute.blas import multiply_upper
 from psimil.foundations.linalg import cholesky, solve_lower
-from psimil.foundations.threads import ordered_map
-from psimil.inference.local_pass import Local, Projection
-from psimil.inference.posterior import Posterior
-from psimil.inference.problem import Chunk, Problem
+from psimil.foundations.logistic import softplus
+from psimil.inference.ascent import Pass
+from psimil.inference.calibration import LatentBags, bag_log_likelihoods, fit_calibration
+from psimil.inference.prediction import Prediction
+from psimil.inference.shards import BagRange, Shard
 
 Array = NDArray[Any]
 
 
-def leave_one_out(projection: Projection, posterior: Posterior, local: Local, problem: Problem) -> tuple[Array, Array]:
+def leave_one_out(record: Pass, shard: Shard) -> tuple[Array, Array]:
     """Latent mean and variance (N,) of every instance when its own bag is left out.
 
     Parameters
     ----------
-    posterior : the q(v) that ``local`` implies (global update of its statistics).
-    local : theta and pi of the last pass.
+    record : the last pass; its next q(v) is the one that the theta and pi of all bags imply.
+    shard : some of the bags, or all, for which ``record`` has theta and pi.
     """
-    mean, variance = np.empty(len(problem.X)), np.empty(len(problem.X))
-    w = problem.instance_weights
+    mean, variance = np.empty(len(shard.X)), np.empty(len(shard.X))
+    w, local, posterior = shard.instance_weights, record.found, record.next_posterior
     theta, kappa = w * local.theta, w * (local.pi - 0.5)
-    dtype = problem.X.dtype
+    dtype = shard.X.dtype
     m, U = posterior.m.astype(dtype), posterior.U.astype(dtype)
-    offsets = problem.labels.offsets
+    offsets = shard.labels.offsets
 
-    def part(chunk: Chunk) -> None:
-        rows = slice(chunk.start, chunk.stop)
-        V, k = projection.rows(chunk.start, chunk.stop)
+    def part(chunk: BagRange) -> None:
+        rows = chunk.rows
+        V, k = shard.rows_of_V(record.gp, chunk)
         mu, W = V @ m, multiply_upper(V.copy(), U)
         sizes = np.diff(offsets[chunk.first : chunk.last + 1])
         starts = offsets[chunk.first : chunk.last] - chunk.start
@@ -54,7 +56,8 @@ def leave_one_out(projection: Projection, posterior: Posterior, local: Local, pr
             mean[chunk.start + index], variance[chunk.start + index] = found[0].ravel(), found[1].ravel()
         variance[rows] += k
 
-    for _ in ordered_map(part, problem.chunks):
+    shard.project(record.gp)
+    for _ in shard.backend.map(part, shard.ranges):
         pass
     return mean, np.maximum(variance, 0.0)
 
@@ -87,3 +90,54 @@ def _by_features(W: Array, mu: Array, theta: Array, kappa: Array) -> tuple[Array
 
 def _apply(A: Array, x: Array) -> Array:
     return np.asarray(np.einsum("bij,bj->bi", A, x))
+
+
+@dataclass(frozen=True, eq=False)
+class LeaveOneOut:
+    """What the other bags say about each training bag.
+
+    Parameters
+    ----------
+    prediction : out-of-bag probabilities of bags and instances, with uncertainty.
+    log_predictive : (B,) log P(T_b | all other bags).
+    """
+
+    prediction: Prediction
+    log_predictive: Array
+
+    @property
+    def influence(self) -> Array:
+        """(B,) how surprising each bag's label is to the other bags; the largest are candidates for mislabelling."""
+        return -self.log_predictive
+
+    @property
+    def mean_log_predictive(self) -> float:
+        """The score by which models can be compared without held-out bags."""
+        return float(self.log_predictive.mean())
+
+
+def log_predictive(log_odds: Array, T: Array) -> Array:
+    """(B,) log P(T_b) from log-odds.
+
+    Examples
+    --------
+    >>> log_predictive(np.array([0.0, 0.0]), np.array([0, 1])).round(4)
+    array([-0.6931, -0.6931])
+    """
+    return -softplus(np.where(T == 1, -log_odds, log_odds))
+
+
+def out_of_bag(record: Pass, shard: Shard, aggregate: str) -> LatentBags:
+    """Latent moments of every training instance with its own bag left out."""
+    return LatentBags(*leave_one_out(record, shard), shard.labels.offsets, shard.labels.T, shard.weights, aggregate)
+
+
+def loo_scores(record: Pass, shard: Shard, aggregate: str) -> Array:
+    """(B,) out-of-bag log predictive of each bag after calibration: higher is better."""
+    bags = out_of_bag(record, shard, aggregate)
+    return bag_log_likelihoods(bags, fit_calibration(bags).parameters)[0]
+
+
+def loo_score(record: Pass, shard: Shard, aggregate: str) -> float:
+    """Mean out-of-bag log predictive after calibration."""
+    return float(np.average(loo_scores(record, shard, aggregate), weights=shard.weights))

@@ -14,21 +14,18 @@ uncertain converge slowly, and factors below 2 keep a step stable (docs/scaling.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.foundations.linalg import cholesky, solve_lower, solve_upper
-from psimil.inference.fitting import Pass
-from psimil.inference.learning import CollapsedStep, KernelState
-from psimil.inference.local_pass import Statistics
-from psimil.inference.part_tasks import PartedCollapsedBound, pass_over
-from psimil.inference.parts import Parts
+from psimil.inference.ascent import KernelState, Pass, pass_over
+from psimil.inference.bound import Statistics
+from psimil.inference.collapsed import CollapsedBound
+from psimil.inference.kernel_learning import CollapsedStep
 from psimil.inference.phases import tell
-from psimil.inference.posterior import Posterior, global_update
-from psimil.inference.problem import Chunk
+from psimil.inference.posterior import Posterior, from_natural, global_update
+from psimil.inference.shards import BagRange, Shards
 
 Array = NDArray[Any]
 
@@ -63,49 +60,38 @@ def relaxed(before: Posterior, after: Posterior, t: int) -> Posterior:
 
 
 def stochastic_ascent(
-    parts: Parts, state: KernelState, step_kernel: CollapsedStep | None, rng: np.random.Generator, done: int = 0
+    shards: Shards, state: KernelState, step_kernel: CollapsedStep | None, rng: np.random.Generator, done: int = 0
 ) -> Iterator[Pass]:
     """One record per pass' worth of data; its bound adds up what each batch gave under the q(v) of its moment.
 
     Parameters
     ----------
-    parts : each of them is a batch; their order is drawn anew for every pass.
+    shards : each of them is a batch; their order is drawn anew for every pass.
     step_kernel : moves the kernel in the first pass, on a few batches at a time; None keeps it.
     done : passes of an earlier run that ended in ``state``.
     """
-    chunks, total = list(parts.chunks), float(parts.weights.sum())
-    gp, posterior, t = state.gp, state.posterior, done * len(chunks)
+    ranges, total = list(shards.ranges), float(shards.weights.sum())
+    gp, posterior, t = state.gp, state.posterior, done * len(ranges)
     for number in range(done + 1, 10**9):
-        order = [chunks[i] for i in rng.permutation(len(chunks))]
+        order = [ranges[i] for i in rng.permutation(len(ranges))]
         moves = {max(1, round(share * len(order))) for share in KERNEL_AFTER} if number == 1 and step_kernel else set()
         sums, log_z, seen = None, 0.0, 0.0
-        for place, chunk in enumerate(order):
+        for place, batch in enumerate(order):
             if place in moves and step_kernel is not None:
                 some = order[max(0, place - KERNEL_BATCHES) : place]
-                gp, posterior = _moved(parts, some, KernelState(gp, posterior), step_kernel, place)
+                gp, posterior = _moved(shards, some, KernelState(gp, posterior), step_kernel, place)
                 sums, log_z, seen = None, 0.0, 0.0
-            share = float(parts.weights[chunk.first : chunk.last].sum()) / total
-            statistics, part_log_z = pass_over(parts, gp, posterior, [chunk])
-            rho = step_size(t, share, (chunk.stop - chunk.start) / gp.size)
-            posterior = relaxed(posterior, natural_step(posterior, scaled(statistics, 1.0 / share), rho), t)
-            sums = statistics if sums is None else sums + statistics
-            log_z, seen, t = log_z + part_log_z, seen + share, t + 1
+            share = float(shards.weights[batch.first : batch.last].sum()) / total
+            found = pass_over(shards, gp, posterior, [batch])
+            rho = step_size(t, share, (batch.stop - batch.start) / gp.size)
+            posterior = relaxed(posterior, natural_step(posterior, found.statistics.scaled(1.0 / share), rho), t)
+            sums = found.statistics if sums is None else sums + found.statistics
+            log_z, seen, t = log_z + found.bound.log_z, seen + share, t + 1
             tell("minibatches", place + 1, len(order))
-        assert sums is not None  # there is at least one part
-        whole = scaled(sums, 1.0 / seen)
+        assert sums is not None  # there is at least one shard
+        whole = sums.scaled(1.0 / seen)
         bound = whole.bound(posterior.kl, log_z / seen)
         yield Pass(gp, posterior, whole, bound, step=number, kernel_moved=number == 1)
-
-
-def scaled(statistics: Statistics, factor: float) -> Statistics:
-    """The statistics of ``factor`` times as much data.
-
-    Examples
-    --------
-    >>> scaled(Statistics(np.ones((1, 1)), np.ones(1), 1.0, 2.0, 3.0, 4.0), 2.0).bags
-    6.0
-    """
-    return Statistics(*(factor * getattr(statistics, f.name) for f in fields(statistics)))
 
 
 def natural_step(posterior: Posterior, statistics: Statistics, rho: float) -> Posterior:
@@ -121,19 +107,17 @@ def natural_step(posterior: Posterior, statistics: Statistics, rho: float) -> Po
     target = statistics.V_theta_V + np.eye(len(posterior.m))
     precision = (1.0 - rho) * before + rho * target
     linear = (1.0 - rho) * (before @ posterior.m) + rho * statistics.V_kappa
-    R = cholesky(precision, scale=1.0).L
-    return Posterior(solve_upper(R.T, solve_lower(R, linear)), R)
+    return from_natural(precision, linear)
 
 
 def _moved(
-    parts: Parts, batches: list[Chunk], state: KernelState, step: CollapsedStep, iteration: int
+    shards: Shards, batches: list[BagRange], state: KernelState, step: CollapsedStep, iteration: int
 ) -> tuple[Any, Posterior]:
     """The kernel after a step on some batches, and q(v) for it from the same batches scaled up to all data."""
-    weight = float(sum(parts.weights[c.first : c.last].sum() for c in batches))
-    bound = PartedCollapsedBound(parts, state.gp, state.posterior, step.log_z, batches)
-    found = step.climb(state, bound, weight, iteration)
+    weight = float(sum(shards.weights[b.first : b.last].sum() for b in batches))
+    found = step.climb(state, CollapsedBound(shards, state, log_z=step.log_z, ranges=batches), weight, iteration)
     if found.gp is state.gp:
         return state.gp, state.posterior
-    sums, _ = pass_over(parts, found.gp, found.posterior, batches)
-    grown = scaled(sums, float(parts.weights.sum()) / weight)
+    sums = pass_over(shards, found.gp, found.posterior, batches).statistics
+    grown = sums.scaled(float(shards.weights.sum()) / weight)
     return found.gp, global_update(grown.V_theta_V, grown.V_kappa)

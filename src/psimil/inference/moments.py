@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import erfcx, log_ndtr
 
+from psimil.compute.numpy_backend import ordered_map
 from psimil.foundations.logistic import log1mexp
 from psimil.foundations.quadrature import gauss_hermite, trapezoid
-from psimil.foundations.threads import ordered_map
 
 Array = NDArray[Any]
 

@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.foundations.linalg import cholesky, solve_lower, solve_upper
-from psimil.foundations.threads import single_threaded_blas
+from psimil.compute.backend import backend_for
+from psimil.compute.numpy_backend import single_threaded_blas
 from psimil.inference.calibration import LatentBags
-from psimil.inference.local_pass import Projection, local_pass
-from psimil.inference.minibatches import natural_step, scaled, step_size
+from psimil.inference.minibatches import natural_step, step_size
 from psimil.inference.options import Options
-from psimil.inference.posterior import Posterior
+from psimil.inference.passes import run_pass
+from psimil.inference.posterior import Posterior, from_natural
 from psimil.inference.preparation import Supervision
-from psimil.inference.problem import Problem
+from psimil.inference.shards import Shard
 from psimil.inference.teaching import taught
 from psimil.inference.trained import TrainedModel
 from psimil.model.bags import Bags
@@ -48,15 +48,15 @@ class Online:
         model, weights = self.model, supervision.weights
         labels = Labels(supervision.T, bags.offsets, options.log_H, supervision.known)
         X = model.scaling.apply(bags.X, model.dtype)
-        problem = Problem(X, labels, weights, options.density, options.label_posterior, device=options.device)
+        shard = Shard(X, labels, weights, options.density, options.rule, backend_for(options.device))
         with single_threaded_blas():
-            local, statistics = local_pass(Projection.streamed(model.gp, problem), model.posterior, problem)
+            local, statistics = run_pass(shard, model.gp, model.posterior)
         unseen = _joined(self.unseen, LatentBags(local.mu, local.s2, bags.offsets, supervision.T, weights))
         total = self.weight + float(weights.sum())
         share = float(weights.sum()) / total
         q = grown(model.posterior, total / self.weight)
         rho = step_size(self.steps, share, len(X) / model.gp.size)
-        q = natural_step(q, scaled(statistics, 1.0 / share), rho)
+        q = natural_step(q, statistics.scaled(1.0 / share), rho)
         model = replace(model, posterior=q)
         if min(unseen.T.sum(), len(unseen.T) - unseen.T.sum()) >= ENOUGH:
             model = taught(model, replace(unseen, aggregate=options.first_aggregate), options)
@@ -73,8 +73,7 @@ def grown(posterior: Posterior, factor: float) -> Posterior:
     """
     identity = np.eye(len(posterior.m))
     precision = posterior.R @ posterior.R.T
-    R = cholesky(identity + factor * (precision - identity), scale=1.0).L
-    return Posterior(solve_upper(R.T, solve_lower(R, factor * (precision @ posterior.m))), R)
+    return from_natural(identity + factor * (precision - identity), factor * (precision @ posterior.m))
 
 
 def _joined(before: LatentBags | None, new: LatentBags) -> LatentBags:

@@ -59,6 +59,18 @@ class Posterior:
         return float(0.5 * (trace + self.m @ self.m - len(self.m)) + np.log(np.diag(self.R)).sum())
 
 
+def from_natural(precision: Array, linear: Array) -> Posterior:
+    """q(v) from its natural parameters: R R' = precision (M, M), m = precision^-1 linear (M,).
+
+    Examples
+    --------
+    >>> from_natural(np.array([[4.0]]), np.array([2.0])).m
+    array([0.5])
+    """
+    R = cholesky(precision, scale=1.0).L
+    return Posterior(solve_upper(R.T, solve_lower(R, linear)), R)
+
+
 def global_update(V_theta_V: Array, V_kappa: Array) -> Posterior:
     """Eqs. (26) and (27), whitened: R R' = I + V' Theta V, m = (R R')^-1 V' kappa.
 
@@ -76,5 +88,4 @@ def global_update(V_theta_V: Array, V_kappa: Array) -> Posterior:
     """
     precision = V_theta_V.copy()
     precision[np.diag_indices_from(precision)] += 1.0
-    R = cholesky(precision, scale=1.0).L
-    return Posterior(solve_upper(R.T, solve_lower(R, V_kappa)), R)
+    return from_natural(precision, V_kappa)

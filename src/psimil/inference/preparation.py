@@ -1,24 +1,35 @@
-"""What a fit starts from: the scale of the features, the inducing points and the first kernel."""
+"""What a fit starts from: the scale of the features, inducing points with the first kernel, and the data in shards."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from psimil.compute.backend import backend_for
+from psimil.compute.numpy_backend import chunk_rows
+from psimil.foundations.errors import InputError
 from psimil.inference.options import Options
+from psimil.inference.phases import INDUCING, tell
+from psimil.inference.shards import SHARD_ROWS, InMemory, Shard, Shards, StreamedShards
 from psimil.inference.sparse_gp import SparseGP
+from psimil.inference.trained import TrainedModel
 from psimil.model.bags import Bags
-from psimil.model.densities import HyperbolicSecant
-from psimil.model.inducing import choose_inducing
+from psimil.model.densities import is_logistic
+from psimil.model.inducing import SAMPLE_PER_POINT, choose_inducing
 from psimil.model.kernels import RBF, Kernel, Linear
+from psimil.model.label_posteriors import EXACT, Labels
 from psimil.model.scaling import Scaling
 
 Array = NDArray[Any]
 
 MEAN_SCALE = 3.0  # prior standard deviation of the constant mean, in log-odds
+KEPT_BYTES = 2**31  # V stays in memory between passes up to this size
+SCALING = "mean and deviation of the features"
+SCALING_ROWS = 1 << 18  # instances whose mean and deviation are worked out at a time
 
 
 @dataclass(frozen=True)
@@ -30,9 +41,99 @@ class Supervision:
     known: Array | None = None
 
 
-def choose_scaling(bags: Bags, options: Options) -> Scaling:
-    """Standardisation learned on the training instances, or none."""
-    return Scaling.fit(bags.X) if options.standardize else Scaling.identity(bags.n_features)
+@dataclass(frozen=True)
+class Prepared:
+    """Scaling, sparse GP and data in shards."""
+
+    scaling: Scaling
+    gp: SparseGP
+    shards: Shards
+
+
+def prepare_in_memory(
+    bags: Bags, supervision: Supervision, options: Options, rng: np.random.Generator, previous: TrainedModel | None
+) -> Prepared:
+    """All data in one shard; scaling and inducing points are those of ``previous`` if there is one."""
+    if previous is not None:
+        scaling = previous.scaling
+    else:
+        scaling = Scaling.fit(bags.X) if options.standardize else Scaling.identity(bags.n_features)
+    X = scaling.apply(bags.X, options.dtype)
+    if previous is None:
+        tell(INDUCING, 0, 1)
+    gp = previous.gp if previous else choose_sparse_gp(X, scaling, bags, supervision, options, rng)
+    kept = options.chunk_size is None and X.itemsize * len(X) * gp.size <= KEPT_BYTES
+    shard = Shard(
+        X,
+        Labels(supervision.T, bags.offsets, options.log_H, supervision.known),
+        supervision.weights,
+        options.density,
+        options.rule,
+        backend_for(options.device),
+        rows=options.chunk_size or chunk_rows(gp.size, X.dtype),
+        keep=kept,
+        whole=kept,
+    )
+    return Prepared(scaling, gp, InMemory(shard))
+
+
+def prepare_streamed(
+    bags: Bags,
+    supervision: Supervision,
+    options: Options,
+    rng: np.random.Generator,
+    batch_bags: int | None = None,
+    spread: Callable[[StreamedShards], Shards] | None = None,
+) -> Prepared:
+    """Many shards, of whose rows nothing is kept.
+
+    Parameters
+    ----------
+    bags : whose ``X`` need not be in memory.
+    batch_bags : bags of a minibatch; None for passes over all data.
+    spread : who works out the shards; None for this process, one after another.
+    """
+    check_streamable(options)
+    scaling = streamed_scaling(bags) if options.standardize else Scaling.identity(bags.n_features)
+    rows = options.chunk_size or SHARD_ROWS
+    shards = StreamedShards(
+        bags.stream,
+        Labels(supervision.T, bags.offsets, options.log_H),
+        supervision.weights,
+        scaling,
+        options.density,
+        options.rule,
+        rows if batch_bags is None else max(1, round(batch_bags * len(bags.X) / len(bags))),
+        options.dtype,
+        backend_for(options.device),
+    )
+    tell(INDUCING, 0, 1)
+    gp = sampled_sparse_gp(bags, scaling, supervision, options, rng)
+    return Prepared(scaling, gp, shards if spread is None else spread(shards))
+
+
+def check_streamable(options: Options) -> None:
+    """Refuse what needs every instance at once, where only sums over shards can be had.
+
+    Examples
+    --------
+    >>> from psimil.model.densities import HyperbolicSecant
+    >>> check_streamable(Options(HyperbolicSecant(), early_stopping="loo"))
+    Traceback (most recent call last):
+    psimil.foundations.errors.InputError: streaming needs early_stopping=None, got 'loo'.
+    """
+    needs = {
+        'label_posterior="exact"': (options.rule is EXACT, options.label_posterior),
+        'hyperparameters="collapsed" or None': (
+            options.hyperparameters in ("collapsed", None),
+            options.hyperparameters,
+        ),
+        "early_stopping=None": (options.early_stopping is None, options.early_stopping),
+        'start="labels"': (options.start == "labels", options.start),
+    }
+    for need, (met, value) in needs.items():
+        if not met:
+            raise InputError(f"streaming needs {need}, got {value!r}.")
 
 
 def choose_sparse_gp(
@@ -51,7 +152,19 @@ def choose_sparse_gp(
     else:
         Z = scaling.apply(options.inducing_points)
     bias = MEAN_SCALE if options.mean == "constant" else 0.0
-    return SparseGP.build(kernel, Z, bias=bias, residual=options.residual)
+    return options.prior.build(kernel, Z, bias=bias, residual=options.residual)
+
+
+def sampled_sparse_gp(
+    bags: Bags, scaling: Scaling, supervision: Supervision, options: Options, rng: np.random.Generator
+) -> SparseGP:
+    """The same from a seeded sample of bags with enough instances for k-means."""
+    wanted = 2 * SAMPLE_PER_POINT * options.n_inducing
+    share = min(1.0, wanted / len(bags.X))
+    chosen = np.sort(rng.choice(len(bags), max(2, min(len(bags), int(np.ceil(share * len(bags))))), replace=False))
+    sample = bags[chosen]
+    part = Supervision(supervision.T[chosen], supervision.weights[chosen])
+    return choose_sparse_gp(scaling.apply(sample.X, options.dtype), scaling, sample, part, options, rng)
 
 
 def _first_kernel(options: Options, n_features: int) -> Kernel:
@@ -60,5 +173,32 @@ def _first_kernel(options: Options, n_features: int) -> Kernel:
     Densities other than the hyperbolic secant have flat or heavy tails: an instance far out, to which a linear kernel
     gives a large prior variance, can drive their fixed point away.
     """
-    trend = options.hyperparameters is not None and isinstance(options.density, HyperbolicSecant)
+    trend = options.hyperparameters is not None and is_logistic(options.density)
     return Linear(1.0 / n_features) + RBF() if trend else RBF()
+
+
+def streamed_scaling(bags: Bags) -> Scaling:
+    """Mean and standard deviation of each feature over all instances, some at a time.
+
+    Examples
+    --------
+    >>> streamed_scaling(Bags.from_list([[[0.0], [2.0]], [[4.0]]])).location
+    array([2.])
+    """
+    N = len(bags.X)
+    if N <= SCALING_ROWS:
+        return Scaling.fit(np.asarray(bags.X[:N]))
+    total, low, high = (np.zeros(bags.n_features) for _ in range(3))
+    pieces = [slice(a, min(a + SCALING_ROWS, N)) for a in range(0, N, SCALING_ROWS)]
+    low[:], high[:] = np.inf, -np.inf
+    for number, rows in enumerate(pieces):
+        tell(SCALING, number, 2 * len(pieces))
+        X = np.asarray(bags.stream[rows], dtype=np.float64)
+        total += X.sum(axis=0)
+        low, high = np.minimum(low, X.min(axis=0)), np.maximum(high, X.max(axis=0))
+    location, square = total / N, np.zeros(bags.n_features)
+    for number, rows in enumerate(pieces, start=len(pieces)):
+        tell(SCALING, number, 2 * len(pieces))
+        square += np.square(np.asarray(bags.stream[rows], dtype=np.float64) - location).sum(axis=0)
+    scale = np.sqrt(square / N)
+    return Scaling(location, np.where((high > low) & (scale > 0), scale, 1.0))

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack
 
-from psimil.foundations.blas import multiply_upper, solve_lower_right
+from psimil.compute.blas import multiply_upper, solve_lower_right
 from psimil.foundations.linalg import cholesky, inverse_upper, nonnegative
 from psimil.model.kernels import Kernel
 
@@ -31,8 +32,7 @@ class SparseGP:
     L : (M, M) lower factor of K_zz + jitter I.
     jitter : what was added to the diagonal of K_zz.
     bias : prior standard deviation b of the constant mean, one more column of V; 0 for a zero mean.
-    residual : "full" keeps k~ = k_nn - |v_n|^2, "projected" sets it to 0, "unit" (the authors' code)
-        keeps it, too, but has 1 for k_nn in the E f_n^2 behind theta.
+    residual : "full" keeps k~ = k_nn - |v_n|^2, "projected" sets it to 0.
     """
 
     kernel: Kernel
@@ -43,11 +43,15 @@ class SparseGP:
     residual: str = "projected"
 
     @classmethod
-    def build(cls, kernel: Kernel, Z: Array, *, bias: float = 0.0, residual: str = "projected") -> SparseGP:
+    def build(cls, kernel: Kernel, Z: Array, *, bias: float = 0.0, residual: str = "projected") -> Self:
         """Factorise K_zz and keep the factor; when the kernel changes, build a new one."""
         Z = np.ascontiguousarray(Z, dtype=np.float64)
         factor = cholesky(kernel.gram(Z, Z))
         return cls(kernel, Z, factor.L, factor.jitter, bias, residual)
+
+    def with_kernel(self, kernel: Kernel, Z: Array | None = None) -> Self:
+        """The same prior with another kernel, and with other inducing points if given."""
+        return type(self).build(kernel, self.Z if Z is None else Z, bias=self.bias, residual=self.residual)
 
     @property
     def size(self) -> int:
@@ -104,7 +108,7 @@ class SparseGP:
             kernel_part[:] = solve_lower_right(kernel_part.astype(np.float64), self.L)
         return V
 
-    def residual_variance(self, X: Array, V: Array) -> Array:
+    def residual_variance(self, X: Array, V: Any, on_host: Callable[[Any], Array] = np.asarray) -> Array:
         """k~ (n,) >= 0, what V v leaves of the prior variance of f, Eq. (3).
 
         What is cut off at zero is rounding, which the factor keeps small (:func:`psimil.foundations.linalg.cholesky`).
@@ -112,7 +116,11 @@ class SparseGP:
         if self.residual == "projected":
             return np.zeros(len(X))
         prior = np.asarray(self.kernel.diagonal(X), dtype=np.float64)
-        return nonnegative(prior - self.explained_variance(V), "conditional")
+        return nonnegative(prior - self.explained_variance(on_host(V)), "conditional")
+
+    def second_moment(self, X: Array, mu: Array, s2: Array) -> Array:
+        """E f^2 (n,) of instances X (n, D) whose f has mean mu and variance s2, each (n,)."""
+        return np.asarray(mu * mu + s2)
 
     def explained_variance(self, V: Array) -> Array:
         """|v_n|^2 (n,) of the kernel's columns."""

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from psimil.compute.numpy_backend import single_threaded_blas
 from psimil.foundations.errors import NumericalFailure
-from psimil.foundations.threads import single_threaded_blas
 from psimil.inference.calibration import IDENTITY, Calibration
 from psimil.inference.joint import joint_std
 from psimil.inference.latent import latent_moments

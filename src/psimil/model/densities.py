@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,7 +39,8 @@ class Density(Protocol):
         """E[omega] = -psi'(c) / (c psi(c)), elementwise and even in c: Eqs. (28), (66) and (67)."""
 
 
-def _above_zero(what: str, **values: Any) -> None:
+def check_above_zero(what: str, **values: Any) -> None:
+    """Refuse parameters of a density that are not finite numbers > 0."""
     for name, value in values.items():
         number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
         if not number or not 0 < value < np.inf:
@@ -56,6 +57,8 @@ class HyperbolicSecant:
     >>> HyperbolicSecant().theta(np.array([0.0, 2.0])).round(4)
     array([0.25  , 0.1904])
     """
+
+    is_logistic: ClassVar[bool] = True  # log Z is a constant that no kernel changes, see is_logistic below
 
     def log_prob(self, x: Array) -> Array:
         """Log phi(x), Eq. (15)."""
@@ -87,7 +90,7 @@ class GammaMixture:
 
     def __post_init__(self) -> None:
         """Refuse parameters that give no density."""
-        _above_zero("gamma density", alpha=self.alpha, beta=self.beta)
+        check_above_zero("gamma density", alpha=self.alpha, beta=self.beta)
 
     def log_prob(self, x: Array) -> Array:
         """-alpha log(beta + x^2 / 2), unnormalised."""
@@ -96,36 +99,6 @@ class GammaMixture:
     def theta(self, c: Array) -> Array:
         """alpha / (beta + c^2 / 2)."""
         return np.asarray(self.alpha / (self.beta + 0.5 * np.square(c)))
-
-
-@dataclass(frozen=True)
-class ClippedGammaMixture(GammaMixture):
-    """The Gamma mixture of the authors' code: x is clipped to [-clip, clip] inside psi but not in the 1 / x of theta.
-
-    Not a density that inference can bound; only for preset "published".
-
-    Examples
-    --------
-    >>> ClippedGammaMixture(1.0, 4.0).theta(np.array([10.0])).round(4)
-    array([0.0353])
-    """
-
-    clip: float = 3.0
-
-    def __post_init__(self) -> None:
-        """Refuse parameters that give no density."""
-        super().__post_init__()
-        _above_zero("clipped gamma density", clip=self.clip)
-
-    def log_prob(self, x: Array) -> Array:
-        """-alpha log(beta + clipped x^2 / 2)."""
-        return super().log_prob(np.clip(x, -self.clip, self.clip))
-
-    def theta(self, c: Array) -> Array:
-        """Theta of the Gamma mixture at min(c, clip), times min(c, clip) / c."""
-        c = np.abs(c)
-        inside = np.minimum(c, self.clip)
-        return super().theta(inside) * (inside / np.maximum(c, np.finfo(float).tiny))
 
 
 @dataclass(frozen=True)
@@ -143,7 +116,7 @@ class StudentT:
 
     def __post_init__(self) -> None:
         """Refuse parameters that give no density."""
-        _above_zero("Student density", nu=self.nu, scale=self.scale)
+        check_above_zero("Student density", nu=self.nu, scale=self.scale)
 
     def log_prob(self, x: Array) -> Array:
         """Unnormalised log density."""
@@ -169,7 +142,7 @@ class SmoothLaplace:
 
     def __post_init__(self) -> None:
         """Refuse parameters that give no density."""
-        _above_zero("smooth Laplace density", rate=self.rate, width=self.width)
+        check_above_zero("smooth Laplace density", rate=self.rate, width=self.width)
 
     def log_prob(self, x: Array) -> Array:
         """-rate sqrt(x^2 + width^2)."""
@@ -178,6 +151,17 @@ class SmoothLaplace:
     def theta(self, c: Array) -> Array:
         """Rate / sqrt(c^2 + width^2)."""
         return self.rate / np.hypot(c, self.width)
+
+
+def is_logistic(density: Density) -> bool:
+    """Whether 2 cosh(f / 2) psi(f) is a constant, so that the model is the logistic one and its log Z is known.
+
+    Examples
+    --------
+    >>> is_logistic(HyperbolicSecant()), is_logistic(GammaMixture())
+    (True, False)
+    """
+    return getattr(density, "is_logistic", False) is True
 
 
 def runs_away(density: Density) -> bool:

@@ -127,7 +127,7 @@ def mean_field(mu: Array, labels: Labels, previous: Array | None = None) -> Labe
     array([0.965, 0.302])
     """
     if labels.log_H == np.inf:
-        return _factorised(mu, _certain_mean_field(mu, labels), labels)
+        return factorised(mu, _certain_mean_field(mu, labels), labels)
     pi0 = exact(mu, labels).pi if previous is None else previous
     sign = labels.spread(2.0 * labels.T - 1.0)
     logit = _logit(pi0)
@@ -145,30 +145,7 @@ def mean_field(mu: Array, labels: Labels, previous: Array | None = None) -> Labe
         others = _segment_others(survival, labels, rows, bag[rows])
         logit[rows] = mu[rows] + sign[rows] * labels.log_H * np.exp(others)
         survival[rows] = -softplus(logit[rows])
-    return _factorised(mu, sigmoid(logit), labels)
-
-
-def largest_other(mu: Array, labels: Labels, previous: Array | None = None) -> LabelPosterior:
-    """The authors' published surrogate: E[max of the others] replaced by their largest pi, all instances at once.
-
-    Examples
-    --------
-    >>> labels = Labels(T=np.array([1]), offsets=np.array([0, 2]), log_H=np.log(100.0))
-    >>> largest_other(np.zeros(2), labels, np.array([0.9, 0.1])).pi.round(3)
-    array([0.984, 0.613])
-    """
-    pi = np.full(len(mu), 0.5) if previous is None else previous
-    first = labels.spread(np.maximum.reduceat(pi, labels.offsets[:-1]))
-    is_first = pi == first
-    alone = labels.spread(labels.sum(is_first.astype(float))) == 1
-    rest = np.where(is_first, -1.0, pi)
-    second = labels.spread(np.maximum(np.maximum.reduceat(rest, labels.offsets[:-1]), 0.0))
-    others = np.where(is_first & alone, second, first)
-    others = np.where(labels.spread(np.diff(labels.offsets)) == 1, 0.0, others)
-    updated = sigmoid(mu + labels.log_H * labels.spread(2.0 * labels.T - 1.0) * (1.0 - others))
-    if labels.known is not None:
-        updated = np.where(labels.known < 0, updated, labels.known)
-    return _factorised(mu, updated, labels)
+    return factorised(mu, sigmoid(logit), labels)
 
 
 def given(mu: Array, labels: Labels, previous: Array | None = None) -> LabelPosterior:
@@ -180,10 +157,31 @@ def given(mu: Array, labels: Labels, previous: Array | None = None) -> LabelPost
     >>> given(np.zeros(2), labels, np.array([0.9, 0.1])).pi
     array([0.9, 0.1])
     """
-    return _factorised(mu, exact(mu, labels).pi if previous is None else previous, labels)
+    return factorised(mu, exact(mu, labels).pi if previous is None else previous, labels)
 
 
-RULES: dict[str, LabelUpdate] = {"exact": exact, "mean_field": mean_field, "max": largest_other, "given": given}
+@dataclass(frozen=True)
+class Rule:
+    """A rule for q(y), and what is known of it.
+
+    Parameters
+    ----------
+    update : the rule.
+    breaks_ties : whether it looks at the keys of instances.
+    ascends : whether it never lowers the bound.
+    """
+
+    update: LabelUpdate
+    breaks_ties: bool = False
+    ascends: bool = True
+
+    def __call__(self, mu: Array, labels: Labels, previous: Array | None = None) -> LabelPosterior:
+        """q(y) given the latent means mu (N,) and the previous pi (N,)."""
+        return self.update(mu, labels, previous)
+
+
+EXACT, GIVEN = Rule(exact), Rule(given)
+RULES = {"exact": EXACT, "mean_field": Rule(mean_field, breaks_ties=True)}
 
 
 def _certain_mean_field(mu: Array, labels: Labels) -> Array:
@@ -207,7 +205,7 @@ def _segment_others(survival: Array, labels: Labels, rows: Array, bags: Array) -
     return np.asarray(total)
 
 
-def _factorised(mu: Array, pi: Array, labels: Labels) -> LabelPosterior:
+def factorised(mu: Array, pi: Array, labels: Labels) -> LabelPosterior:
     """The label terms of the bound for independent q(y_n)."""
     with np.errstate(divide="ignore", invalid="ignore"):
         entropy = -np.nan_to_num(pi * np.log(pi)) - np.nan_to_num((1 - pi) * np.log1p(-pi))

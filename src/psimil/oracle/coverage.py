@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from psimil.inference.problem import Problem
+from psimil.inference.shards import Shard
 from psimil.inference.sparse_gp import SparseGP
 from psimil.oracle.gap import settle
 from psimil.oracle.gibbs import draw_posterior
@@ -23,7 +23,7 @@ Array = NDArray[Any]
 
 
 def interval_coverage(
-    problem: Problem,
+    problem: Shard,
     gp: SparseGP,
     rng: np.random.Generator,
     *,

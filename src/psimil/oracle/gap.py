@@ -12,12 +12,11 @@ from psimil.figures.canvas import check_columns
 from psimil.foundations.errors import InputError
 from psimil.foundations.logistic import sigmoid, softplus
 from psimil.inference.calibration import IDENTITY
-from psimil.inference.fitting import Record, first_posterior, iterate
+from psimil.inference.ascent import KernelState, Pass, ascend
 from psimil.inference.joint import joint_std
 from psimil.inference.latent import latent_moments
-from psimil.inference.learning import KernelState
 from psimil.inference.moments import instance_moments, noisy_or
-from psimil.inference.problem import Problem
+from psimil.inference.shards import InMemory, Shard
 from psimil.inference.sparse_gp import SparseGP
 from psimil.oracle.evidence import Evidence, sampled_evidence
 from psimil.oracle.gibbs import draw_posterior, mean_and_error
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 
 
-def settle(problem: Problem, gp: SparseGP, *, tolerance: float = 1e-11, most: int = 5000) -> Record:
+def settle(problem: Shard, gp: SparseGP, *, tolerance: float = 1e-11, most: int = 5000) -> Pass:
     """The variational posterior of a problem with its kernel fixed, iterated until the bound stands still.
 
     Parameters
@@ -44,7 +43,7 @@ def settle(problem: Problem, gp: SparseGP, *, tolerance: float = 1e-11, most: in
     -1.989
     """
     last = np.nan  # nothing is close to it
-    for record in iterate(problem, KernelState(gp, first_posterior(gp)), accelerate=False):
+    for record in ascend(InMemory(problem), KernelState.first(gp), accelerate=False):
         if abs(record.bound.total - last) <= tolerance * abs(last):
             return record
         if record.step >= most:
@@ -54,7 +53,7 @@ def settle(problem: Problem, gp: SparseGP, *, tolerance: float = 1e-11, most: in
 
 
 def bound_gap(
-    problem: Problem, gp: SparseGP, rng: np.random.Generator, *, chains: int = 100, draws: int = 200
+    problem: Shard, gp: SparseGP, rng: np.random.Generator, *, chains: int = 100, draws: int = 200
 ) -> tuple[dict[str, float], Evidence]:
     """The settled bounds by label posterior, and the log p(T) that they bound.
 
@@ -75,7 +74,7 @@ def bound_gap(
 
 
 def compare(
-    problem: Problem,
+    problem: Shard,
     gp: SparseGP,
     X_new: Array,
     offsets_new: Array,
@@ -152,7 +151,7 @@ def gap_summary(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _variational(
-    problem: Problem, gp: SparseGP, X_new: Array, offsets: Array, rng: np.random.Generator
+    problem: Shard, gp: SparseGP, X_new: Array, offsets: Array, rng: np.random.Generator
 ) -> dict[str, Array]:
     record = settle(problem, gp)
     mean, variance = latent_moments(gp, record.posterior, X_new)
@@ -194,12 +193,12 @@ def _deviation(values: Array) -> tuple[Array, Array]:
     return deviation, error / (2 * deviation)
 
 
-def _example() -> tuple[Problem, SparseGP]:
+def _example() -> tuple[Shard, SparseGP]:
     """Two bags of two instances, for the examples above."""
     from psimil.model.densities import HyperbolicSecant
     from psimil.model.kernels import RBF
     from psimil.model.label_posteriors import Labels
 
     X = np.array([[-1.0], [0.0], [1.0], [2.0]])
-    problem = Problem(X, Labels(np.array([0, 1]), np.array([0, 2, 4])), np.ones(2), HyperbolicSecant())
+    problem = Shard(X, Labels(np.array([0, 1]), np.array([0, 2, 4])), np.ones(2), HyperbolicSecant())
     return problem, SparseGP.build(RBF(2.0, 1.0), X[::2], bias=1.0)

@@ -18,7 +18,7 @@ from psimil.foundations.errors import InputError
 from psimil.foundations.linalg import cholesky
 from psimil.foundations.logistic import log1mexp, sigmoid, softplus
 from psimil.foundations.numbers import at_least, generator
-from psimil.inference.problem import Problem
+from psimil.inference.shards import Shard
 from psimil.inference.sparse_gp import SparseGP
 from psimil.model.densities import HyperbolicSecant
 
@@ -159,7 +159,7 @@ def prior_root(gp: SparseGP, X: Array) -> Array:
     return np.hstack([V, cholesky(covariance - explained @ explained.T, scale=scale).L])
 
 
-def model_of(problem: Problem, gp: SparseGP) -> LatentModel:
+def model_of(problem: Shard, gp: SparseGP) -> LatentModel:
     """The model of a training problem.
 
     Parameters
@@ -172,14 +172,14 @@ def model_of(problem: Problem, gp: SparseGP) -> LatentModel:
     >>> from psimil.model.kernels import RBF
     >>> from psimil.model.label_posteriors import Labels
     >>> labels = Labels(np.array([1]), np.array([0, 2]))
-    >>> problem = Problem(np.array([[0.0], [1.0]]), labels, np.ones(1), HyperbolicSecant())
+    >>> problem = Shard(np.array([[0.0], [1.0]]), labels, np.ones(1), HyperbolicSecant())
     >>> model_of(problem, SparseGP.build(RBF(1.0, 1.0), np.zeros((1, 1)), bias=3.0)).W.round(3)
     array([[1.   , 3.   ],
            [0.607, 3.   ]])
     """
-    if not isinstance(problem, Problem) or not isinstance(gp, SparseGP):
+    if not isinstance(problem, Shard) or not isinstance(gp, SparseGP):
         kinds = f"{type(problem).__name__} and {type(gp).__name__}"
-        raise InputError(f"oracle (problem, gp): they must be a Problem and a SparseGP, got {kinds}.")
+        raise InputError(f"oracle (problem, gp): they must be a Shard and a SparseGP, got {kinds}.")
     if not isinstance(problem.density, HyperbolicSecant):
         raise InputError("oracle (density): only the hyperbolic secant has a Gibbs sampler here. Use HyperbolicSecant.")
     if problem.weighted:

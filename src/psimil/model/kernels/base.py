@@ -66,6 +66,12 @@ class Kernel(ABC):
     def spectral_sample(self, rng: np.random.Generator, count: int, n_features: int) -> Array:
         """(D, count) frequencies whose cosine features reproduce the kernel; only for stationary kernels."""
 
+    def tensor_gram(self, X: Any, Z: Any, log_parameters: Any = None) -> Any:
+        """K_xz (n, M) of torch tensors X (n, D) and Z (M, D); see :func:`psimil.model.kernels.torch_gram.gram`."""
+        from psimil.model.kernels.torch_gram import gram
+
+        return gram(self, X, Z, log_parameters)
+
     def __add__(self, other: Kernel) -> Sum:
         """Sum of two kernels."""
         if not isinstance(other, Kernel):

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.foundations.blas import add_product
+from psimil.compute.blas import add_product
 from psimil.foundations.errors import InputError
 from psimil.model.kernels.base import Kernel, positive
 

@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from psimil.compute.numpy_backend import Scratch, ordered_map
 from psimil.foundations.linalg import cholesky, solve_lower, solve_upper
 from psimil.foundations.quadrature import gauss_hermite
-from psimil.foundations.threads import Scratch, ordered_map
-from psimil.inference.log_z import jensen, random_fourier
-from psimil.inference.moving_gram import MovingGram
+from psimil.inference.log_z import jensen
 from psimil.inference.posterior import Posterior
-from psimil.inference.problem import Problem
+from psimil.inference.shards import Shard
 from psimil.inference.sparse_gp import SparseGP
+from psimil.paper.fourier_log_z import random_fourier
+from psimil.paper.moving_gram import MovingGram
 
 Array = NDArray[Any]
 
@@ -28,7 +29,7 @@ class PaperObjective:
     """J of Eq. (29): what stays fixed while the kernel moves, and how J is estimated.
 
     Distances and noise are kept from call to call, so the inducing points must stay the same. The prior variance is
-    that of the kernel for ``residual="unit"``, too: the authors' code has its 1 in the passes only.
+    that of the kernel in the authors' code, too: it has its 1 in the passes only.
 
     Parameters
     ----------
@@ -43,7 +44,7 @@ class PaperObjective:
     m: Array
     S: Array
     pi: Array
-    problem: Problem
+    shard: Shard
     samples: int | None = None
     log_z: str = "rff"
     scaled: bool = False
@@ -58,8 +59,8 @@ class PaperObjective:
         With k_n the rows of K_xz and P = K_zz^-1 the moments are mu_n = k_n'P m and s2_n = k_nn + k_n'Q k_n,
         Q = P S P - P (P S P for the projected model), so that one product with Q and one weighted gram of K_xz do.
         """
-        problem, M, kernel = self.problem, len(gp.Z), gp.kernel
-        by_data, by_kl = (1.0 / len(problem.X), 1.0 / len(self.m)) if self.scaled else (1.0, 1.0)
+        shard, M, kernel = self.shard, len(gp.Z), gp.kernel
+        by_data, by_kl = (1.0 / len(shard.X), 1.0 / len(self.m)) if self.scaled else (1.0, 1.0)
         by_kl *= self.kl_weight
         full = 0.0 if gp.residual == "projected" else 1.0
         m, S, cross = self.m[:M], self.S[:M, :M], gp.bias * self.S[:M, M:].sum(axis=1)
@@ -89,15 +90,15 @@ class PaperObjective:
     def _moving(self, gp: SparseGP) -> list[MovingGram]:
         """Inducing points, then the rows of each chunk, against the inducing points."""
         if not self._grams:
-            rows = (self.problem.X[c.start : c.stop].astype(np.float64, copy=False) for c in self.problem.chunks)
-            keep = self.problem.cache
+            rows = (self.shard.X[c.start : c.stop].astype(np.float64, copy=False) for c in self.shard.ranges)
+            keep = self.shard.whole
             self._grams.extend(MovingGram.build(X, gp.Z, gp.kernel, keep=keep) for X in (gp.Z, *rows))
         return self._grams
 
     @cached_property
     def _noise(self) -> list[tuple[Array, Array]]:
         """Per chunk, standardised values of f (n or 1, L) and their weights (L,)."""
-        chunks = self.problem.chunks
+        chunks = self.shard.ranges
         if self.samples is None:
             x, weights = gauss_hermite()
             return [(x[None, :], weights)] * len(chunks)
@@ -112,9 +113,9 @@ class PaperObjective:
         self, i: int, moving: MovingGram, gp: SparseGP, Q: Array, columns: Array
     ) -> tuple[float, Array, Array, Array]:
         """Of a chunk: the data terms, their gradient with K_zz held, sum g_s2 k k' (M, M) and sum k (g_mu, g_s2)'."""
-        problem, chunk, kernel = self.problem, self.problem.chunks[i], gp.kernel
+        shard, chunk, kernel = self.shard, self.shard.ranges[i], gp.kernel
         rows = slice(chunk.start, chunk.stop)
-        w, shape = problem.instance_weights[rows], (len(moving.X), len(Q))
+        w, shape = shard.instance_weights[rows], (len(moving.X), len(Q))
         K, KQ, wide_K = (self._scratch.array(name, shape, np.float64) for name in ("K", "KQ", "wide K"))
         moving.gram(kernel, out=K)
         np.matmul(K, Q, out=KQ)
@@ -150,30 +151,30 @@ class PaperObjective:
 
     def _expected_log_psi(self, mu: Array, s2: Array, i: int) -> tuple[Array, Array, Array]:
         """E log psi(f) and its derivatives by mean and variance, each (n,), for the noise of chunk i."""
-        density, (noise, weights), scale = self.problem.density, self._noise[i], np.sqrt(s2)
+        density, (noise, weights), scale = self.shard.density, self._noise[i], np.sqrt(s2)
         f = mu[:, None] + scale[:, None] * noise
         slope = -f * density.theta(np.abs(f))
         return density.log_prob(f) @ weights, slope @ weights, (slope * noise) @ weights / (2.0 * scale)
 
     def _log_z(self, gp: SparseGP) -> tuple[float, Array, float]:
-        problem, zero = self.problem, np.zeros(len(gp.kernel.log_parameters))
+        shard, zero = self.shard, np.zeros(len(gp.kernel.log_parameters))
         if self.log_z == "none":
             return 0.0, zero, np.inf
         if self.log_z == "rff":
-            found = random_fourier(gp.kernel, problem, bias=gp.bias, seed=self.seed)
+            found = random_fourier(gp.kernel, shard, bias=gp.bias, seed=self.seed)
             return found.value, found.gradient, found.effective_sample_size
-        w = problem.instance_weights
+        w = shard.instance_weights
         if gp.residual == "projected":  # the prior variance is |v_n|^2 + b^2 and moves with K_xz and K_zz
-            X = problem.X.astype(np.float64)
+            X = shard.X.astype(np.float64)
             K = gp.kernel.gram(X, gp.Z)
             A = solve_upper(gp.L.T, solve_lower(gp.L, K.T)).T
-            r, dr = jensen(problem.density, np.vecdot(A, K) + gp.bias**2)
+            r, dr = jensen(shard.density, np.vecdot(A, K) + gp.bias**2)
             weighted = (w * dr)[:, None] * A
             moved = gp.kernel.gram_adjoint(gp.Z, gp.Z, A.T @ weighted)
             return float(w @ r), gp.kernel.gram_adjoint(X, gp.Z, 2.0 * weighted, K) - moved, np.inf
-        prior = np.asarray(gp.kernel.diagonal(problem.X), dtype=np.float64) + gp.bias**2
-        r, dr = jensen(problem.density, prior)
-        return float(w @ r), gp.kernel.diagonal_adjoint(problem.X, w * dr), np.inf
+        prior = np.asarray(gp.kernel.diagonal(shard.X), dtype=np.float64) + gp.bias**2
+        r, dr = jensen(shard.density, prior)
+        return float(w @ r), gp.kernel.diagonal_adjoint(shard.X, w * dr), np.inf
 
 
 def unwhiten(gp: SparseGP, posterior: Posterior) -> tuple[Array, Array]:

@@ -1,0 +1,243 @@
+"""NumPy with threads: rows are divided among as many threads as BLAS is allowed, each with single-threaded BLAS.
+
+Two cores that work on different chunks, each in its own cache, beat two cores that share one chunk. Chunks are the same
+however many threads work on them and their results are added in order, so no sum depends on the number of threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import cache
+from multiprocessing import current_process
+from threading import local
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
+
+from psimil.compute.backend import Features
+from psimil.compute.blas import add_gram, multiply_upper
+from psimil.foundations.linalg import symmetric
+
+Array = NDArray[Any]
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+_granted: ContextVar[int] = ContextVar("granted", default=0)
+
+
+def available_threads() -> int:
+    """Threads that BLAS may use now, or might before :func:`single_threaded_blas` took over.
+
+    Limits set by joblib, Dask or the user are respected.
+
+    Examples
+    --------
+    >>> available_threads() >= 1
+    True
+    """
+    return _granted.get() or max(
+        (library["num_threads"] for library in _controller().select(user_api="blas").info()), default=1
+    )
+
+
+@contextmanager
+def single_threaded_blas() -> Iterator[None]:
+    """Within the block every BLAS call stays on the calling thread; the threads BLAS gives up serve chunks instead.
+
+    BLAS threads spin for a while after each call and would steal the cores from the chunks, so a whole fit runs in
+    one such block.
+
+    Examples
+    --------
+    >>> before = available_threads()
+    >>> with single_threaded_blas():
+    ...     available_threads() == before
+    True
+    """
+    if _granted.get():  # within such a block already
+        yield
+        return
+    token = _granted.set(available_threads())
+    try:
+        with _controller().limit(limits=1, user_api="blas"):
+            yield
+    finally:
+        _granted.reset(token)
+
+
+@cache
+def _pool(threads: int, process: int | None) -> ThreadPoolExecutor:
+    """Threads that stay: a fresh pair shares one core until the scheduler notices. A forked child makes its own."""
+    return ThreadPoolExecutor(threads, thread_name_prefix=f"psimil-{process}")
+
+
+def ordered_map(function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+    """Results of ``function`` on each item, in order, on :func:`available_threads` threads with single-threaded BLAS.
+
+    Examples
+    --------
+    >>> list(ordered_map(abs, [-1, 2, -3]))
+    [1, 2, 3]
+    """
+    threads = available_threads()
+    with single_threaded_blas():
+        yield from (map if threads == 1 else _pool(threads, current_process().ident).map)(function, items)
+
+
+class Scratch(local):
+    """Arrays that each thread keeps from chunk to chunk: fresh memory costs more than the arithmetic on it.
+
+    Examples
+    --------
+    >>> Scratch().array("W", (2, 3), np.float64).shape
+    (2, 3)
+    """
+
+    def __init__(self) -> None:
+        self.kept: dict[str, Array] = {}
+
+    def array(self, name: str, shape: tuple[int, int], dtype: Any) -> Array:
+        """An uninitialised row-major array of this shape, valid until this thread asks for the name again."""
+        size = shape[0] * shape[1]
+        kept = self.kept.get(name)
+        if kept is None or kept.size < size or kept.dtype != dtype:
+            kept = self.kept[name] = np.empty(size, dtype=dtype)
+        return kept[:size].reshape(shape)
+
+
+CHUNK_BYTES = 3_200_000  # of V in a chunk: what a core works on within its cache; chosen by benchmarks/bench_pass.py
+GRAM_PARTS, GRAM_ROWS = 8, 250  # sums of so many parts at most, and rows that make one worth its overhead
+_scratch = Scratch()
+
+
+def chunk_rows(columns: int, dtype: Any = np.float64) -> int:
+    """Rows of a chunk of V with this many columns.
+
+    Examples
+    --------
+    >>> chunk_rows(200)
+    2000
+    """
+    return max(CHUNK_BYTES // (columns * int(np.dtype(dtype).itemsize)), 64)
+
+
+def edges(n: int, parts: int) -> list[int]:
+    """Where up to so many parts of nearly equal length of n rows begin and end.
+
+    Examples
+    --------
+    >>> edges(10, 3)
+    [0, 3, 6, 10]
+    """
+    return sorted({n * i // parts for i in range(parts + 1)})
+
+
+@dataclass(frozen=True)
+class NumpyBackend:
+    """The verbs of :class:`psimil.compute.backend.Backend` in the memory of the host."""
+
+    def features(
+        self, gp: Features, X: Array, *, whiten: bool = True, K: Any = None, out: Any = None, scratch: bool = False
+    ) -> Array:
+        """Chunk by chunk, so that the triangular product finds K_xz in the cache."""
+        shape, step = (len(X), gp.size), chunk_rows(gp.size, X.dtype)
+        V = _scratch.array("V", shape, X.dtype) if scratch else np.empty(shape, dtype=X.dtype) if out is None else out
+
+        def fill(start: int) -> None:
+            rows = slice(start, start + step)
+            gp.features(X[rows], None if K is None else K[rows, : len(gp.Z)], out=V[rows], whiten=whiten)
+
+        for _ in self.map(fill, range(0, len(X), step)):
+            pass
+        return V
+
+    def row_squares(self, V: Array, m: Array, U: Array) -> tuple[Array, Array]:
+        """One triangular product per chunk, in scratch memory."""
+        dtype, step = V.dtype, chunk_rows(V.shape[1], V.dtype)
+        m, U = m.astype(dtype), np.ascontiguousarray(U, dtype=dtype)
+        mean, squares = np.empty(len(V)), np.empty(len(V))
+
+        def fill(start: int) -> None:
+            rows = slice(start, start + step)
+            W = _scratch.array("W", V[rows].shape, dtype)
+            np.copyto(W, V[rows])
+            mean[rows] = W @ m
+            multiply_upper(W, U)
+            squares[rows] = np.vecdot(W, W)
+
+        for _ in self.map(fill, range(0, len(V), step)):
+            pass
+        return mean, squares
+
+    def weighted_sums(self, V: Array, theta: Array, kappa: Array) -> tuple[Array, Array]:
+        """One symmetric product per chunk, summed over a few parts whose number depends on the rows alone."""
+        M, dtype, step = V.shape[1], V.dtype, chunk_rows(V.shape[1], V.dtype)
+        root, kappa = np.sqrt(theta).astype(dtype, copy=False)[:, None], kappa.astype(dtype, copy=False)
+        ends = edges(len(V), min(GRAM_PARTS, 1 + len(V) // GRAM_ROWS))
+
+        def part(i: int) -> tuple[Array, Array]:
+            gram, linear = np.zeros((M, M), dtype=dtype), np.zeros(M, dtype=dtype)
+            for start in range(ends[i], ends[i + 1], step):
+                rows = slice(start, min(start + step, ends[i + 1]))
+                W = _scratch.array("W", V[rows].shape, dtype)
+                np.multiply(V[rows], root[rows], out=W)
+                add_gram(gram, W)
+                linear += kappa[rows] @ V[rows]
+            return gram, linear
+
+        total, linear = np.zeros((M, M)), np.zeros(M)
+        for partial, share in self.map(part, range(len(ends) - 1)):
+            total += partial
+            linear += share
+        return symmetric(total), linear
+
+    def kernel_adjoint(
+        self, gp: Features, X: Array, K: Array, V: Array, row: tuple[Array, Array, Array | None], weights: Array
+    ) -> tuple[Array, Array]:
+        """Chunk by chunk; K is overwritten."""
+        (theta, kappa, slope), M, dtype = row, len(gp.Z), X.dtype
+        Z, weights, L_inverse = gp.Z.astype(dtype, copy=False), weights.astype(dtype, copy=False), gp.L_inverse_T.T
+        step = chunk_rows(gp.size, dtype)
+
+        def part(start: int) -> tuple[Array, Array]:
+            rows = slice(start, start + step)
+            v = V[rows]
+            left = _scratch.array("left", (len(v), v.shape[1] + 1), dtype)
+            np.multiply(v, theta[rows].astype(dtype, copy=False)[:, None], out=left[:, :-1])
+            left[:, -1] = kappa[rows]
+            A = np.matmul(left, weights, out=_scratch.array("A", (len(v), M), dtype))
+            moved = np.zeros((M, M))
+            if slope is not None:
+                scaled = slope[rows].astype(dtype)[:, None] * v[:, :M]
+                A += (2.0 * scaled) @ L_inverse.astype(dtype)
+                moved = v[:, :M].T @ scaled
+            return gp.kernel.gram_adjoint(X[rows], Z, A, K[rows][:, :M]), moved
+
+        gradient, moved = np.zeros(len(gp.kernel.log_parameters)), np.zeros((M, M))
+        for by_kernel, more in self.map(part, range(0, len(X), step)):
+            gradient += by_kernel
+            moved += more
+        return gradient, moved
+
+    def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+        """On threads."""
+        return ordered_map(function, items)
+
+    def on_host(self, V: Array) -> Array:
+        """V itself."""
+        return V
+
+
+NUMPY = NumpyBackend()

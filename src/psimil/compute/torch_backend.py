@@ -1,0 +1,132 @@
+"""The verbs of a pass on a torch device, a CPU or a GPU. Needs torch.
+
+V stays on the device; vectors of one number per instance come back to the host, where labels and densities are worked
+out, and matrices of the size of q(v) are factorised. Rows are worked through some at a time, so that only V is of the
+size of the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from psimil.compute.backend import Features
+from psimil.foundations.errors import InputError
+
+Array = NDArray[Any]
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+ROWS = 1 << 16  # of V at a time: 100 MB with 200 inducing points
+
+
+@dataclass(frozen=True)
+class TorchBackend:
+    """The verbs of :class:`psimil.compute.backend.Backend` on a device.
+
+    Examples
+    --------
+    >>> backend = TorchBackend("cpu")
+    >>> backend.weighted_sums(torch.tensor([[1.0, 2.0]]), np.ones(1), np.ones(1))[1]
+    array([1., 2.])
+    """
+
+    device: str
+
+    def check(self) -> None:
+        """Refuse a device that torch does not know or cannot reach."""
+        try:
+            torch.zeros(1, device=self.device)
+        except (RuntimeError, AssertionError):  # torch built without CUDA asserts
+            raise InputError(
+                f'device {self.device!r} cannot be used: torch does not reach it. Use "cpu", or None for NumPy.'
+            ) from None
+
+    def features(
+        self, gp: Features, X: Array, *, whiten: bool = True, K: Any = None, out: Any = None, scratch: bool = False
+    ) -> Tensor:
+        """The kernel's torch form, whitened by a product, or by a solve in double precision."""
+        V = self._tensor(np.empty((0, 0)), X.dtype).new_empty((len(X), gp.size)) if out is None else out
+        Z = self._tensor(gp.Z, X.dtype)
+        with torch.no_grad():
+            for rows in _pieces(len(X)):
+                gram = gp.kernel.tensor_gram(self._tensor(X[rows]), Z) if K is None else K[rows, : len(Z)]
+                V[rows, : len(Z)] = _whitened(gp, gram) if whiten else gram
+                V[rows, len(Z) :] = gp.bias
+        return V
+
+    def row_squares(self, V: Tensor, m: Array, U: Array) -> tuple[Array, Array]:
+        """Two products per piece."""
+        mean, spread = _like(m, V), torch.triu(_like(U, V))
+        mu, s2 = np.empty(len(V)), np.empty(len(V))
+        for rows in _pieces(len(V)):
+            mu[rows] = _host(V[rows] @ mean)
+            s2[rows] = _host((V[rows] @ spread).square().sum(1))
+        return mu, s2
+
+    def weighted_sums(self, V: Tensor, theta: Array, kappa: Array) -> tuple[Array, Array]:
+        """Summed on the device."""
+        total, linear = V.new_zeros((V.shape[1], V.shape[1])), V.new_zeros(V.shape[1])
+        for rows in _pieces(len(V)):
+            W = V[rows] * _like(np.sqrt(theta[rows]), V)[:, None]
+            total = torch.addmm(total, W.T, W)
+            linear += _like(kappa[rows], V) @ V[rows]
+        return _host(total), _host(linear)
+
+    def kernel_adjoint(
+        self, gp: Features, X: Array, K: Any, V: Tensor, row: tuple[Array, Array, Array | None], weights: Array
+    ) -> tuple[Array, Array]:
+        """The kernel is differentiated by torch, which needs K_xz anew."""
+        (theta, kappa, slope), M = row, len(gp.Z)
+        Z, w = self._tensor(gp.Z, X.dtype), self._tensor(weights, X.dtype)
+        gradient, moved = w.new_zeros(len(gp.kernel.log_parameters)), w.new_zeros((M, M))
+        for rows in _pieces(len(X)):
+            parameters = self._tensor(gp.kernel.log_parameters, X.dtype).requires_grad_()
+            gram = gp.kernel.tensor_gram(self._tensor(X[rows]), Z, parameters)
+            with torch.no_grad():
+                v = V[rows]
+                A = (v * _like(theta[rows], v)[:, None]) @ w[:-1] + _like(kappa[rows], v)[:, None] * w[-1]
+                if slope is not None:
+                    scaled = v[:, :M] * _like(slope[rows], v)[:, None]
+                    A += 2.0 * scaled @ _like(gp.L_inverse_T.T, v)
+                    moved += v[:, :M].T @ scaled
+            gradient += torch.autograd.grad(gram, parameters, A)[0]
+        return _host(gradient), _host(moved)
+
+    def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+        """One after another."""
+        return map(function, items)
+
+    def on_host(self, V: Tensor) -> Array:
+        """V in its own precision."""
+        return np.asarray(V.cpu().numpy())
+
+    def _tensor(self, A: Array, dtype: Any = None) -> Tensor:
+        return torch.tensor(np.ascontiguousarray(A, dtype=dtype), device=self.device)
+
+
+def _whitened(gp: Features, K: Tensor) -> Tensor:
+    if gp.well_conditioned(K.element_size()):
+        return K @ torch.triu(_like(gp.L_inverse_T, K))
+    wide = K.double()  # single precision would leave no digit
+    solved: Tensor = torch.linalg.solve_triangular(_like(gp.L, wide).T, wide, upper=True, left=False)
+    return solved.to(K.dtype)
+
+
+def _like(A: Array, V: Tensor) -> Tensor:
+    return torch.as_tensor(np.ascontiguousarray(A), dtype=V.dtype, device=V.device)
+
+
+def _host(tensor: Tensor) -> Array:
+    """The values as a double precision array."""
+    return tensor.detach().to("cpu", torch.float64).numpy()
+
+
+def _pieces(n: int) -> Iterator[slice]:
+    return (slice(start, min(start + ROWS, n)) for start in range(0, n, ROWS))

@@ -1,0 +1,150 @@
+"""What the parameters of an estimator may be, said and checked once, and what their names stand for in inference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from psimil.foundations.errors import InputError
+from psimil.foundations.extras import install_command
+from psimil.inference.aggregates import AGGREGATES
+from psimil.inference.options import Options
+from psimil.model.densities import Density
+from psimil.model.features import as_real
+from psimil.model.kernels import Kernel
+from psimil.model.label_posteriors import RULES
+from psimil.paper.kernel_steps import PaperLearning
+from psimil.paper.published import SURROGATE, UnitSparseGP
+
+# What names of the paper and of its published code plug into inference
+PLUG_INS: dict[tuple[str, str], dict[str, Any]] = {
+    ("label_posterior", "mean_field"): {"rule": RULES["mean_field"]},
+    ("label_posterior", "max"): {"rule": SURROGATE},
+    ("residual", "unit"): {"prior": UnitSparseGP, "residual": "full"},
+    ("hyperparameters", "paper"): {"learning": PaperLearning()},
+    ("hyperparameters", "published"): {"learning": PaperLearning(published=True)},
+}
+
+Constraint = tuple[str, Callable[[Any], bool]]  # in words, and whether a value keeps it
+
+
+def _one_of(*allowed: Any) -> Constraint:
+    listed = ", ".join(repr(a) for a in allowed)
+    return f"one of {listed}", lambda v: any(v is a or (type(v) is type(a) and v == a) for a in allowed)
+
+
+def _whole(low: int) -> Constraint:
+    rule = f"a whole number >= {low}"
+    return rule, lambda v: isinstance(v, Integral) and not isinstance(v, (bool, np.bool_)) and low <= int(v)
+
+
+def _real(rule: str, holds: Callable[[Any], bool]) -> Constraint:
+    return rule, lambda v: isinstance(v, Real) and not isinstance(v, (bool, np.bool_)) and v == v and holds(v)  # noqa: PLR0124
+
+
+def _optional(constraint: Constraint) -> Constraint:
+    return constraint[0], lambda v: v is None or constraint[1](v)
+
+
+FLAG: Constraint = ("True or False", lambda v: isinstance(v, (bool, np.bool_)))
+SHARE = _real("a number between 0 and 1", lambda v: 0 < v < 1)
+
+CONSTRAINTS: dict[str, Constraint] = {
+    "n_inducing": _whole(1),
+    "inducing": _one_of("kmeans_by_label", "kmeans", "greedy_variance"),
+    "H": _real("a number > 0", lambda v: v > 0),
+    "label_posterior": _one_of("exact", "mean_field", "max"),
+    "mean": _one_of("constant", "zero"),
+    "residual": _one_of("projected", "full", "unit"),
+    "hyperparameters": _one_of("collapsed", "loo", "paper", "published", None),
+    "log_z": _one_of("logistic", "jensen", "rff", "none"),
+    "aggregate": _one_of("auto", *AGGREGATES),
+    "start": ('"labels" or a number in (0, 1]', lambda v: v == "labels" or _real("", lambda v: 0 < v <= 1)[1](v)),
+    "max_iter": _whole(0),
+    "tol": _real("a number >= 0", lambda v: v >= 0),
+    "accelerate": FLAG,
+    "early_stopping": _one_of(None, "auc", "log_loss", "loo"),
+    "patience": _whole(1),
+    "calibrate": _one_of("auto", True, False),
+    "threshold": _optional(SHARE),
+    "false_positive_rate": _optional(SHARE),
+    "standardize": FLAG,
+    "warm_start": FLAG,
+    "chunk_size": _optional(_whole(1)),
+    "dtype": _one_of("float64", "float32"),
+    "expectation": _one_of("quadrature", "sample"),
+    "feature_fingerprint": ("text", lambda v: v is None or isinstance(v, str)),
+    "verbose": ("a whole number >= 0", lambda v: FLAG[1](v) or _whole(0)[1](v)),
+}
+
+
+def check_parameters(values: dict[str, Any]) -> None:
+    """Refuse every value that breaks its rule, naming parameter, rule and value.
+
+    Parameters
+    ----------
+    values : by the names of parameters; those of other names are not looked at.
+
+    Examples
+    --------
+    >>> check_parameters({"n_inducing": 0})
+    Traceback (most recent call last):
+    psimil.foundations.errors.InputError: n_inducing must be a whole number >= 1, got 0.
+    """
+    for name, value in values.items():
+        rule, holds = CONSTRAINTS.get(name, ("", callable))
+        if rule and not holds(value):
+            raise InputError(f"{name} must be {rule}, got {value!r}.")
+
+
+def options_of(parameters: dict[str, Any], n_features: int) -> Options:
+    """The parameters of an estimator as inference takes them, checked.
+
+    Parameters
+    ----------
+    parameters : all of them; ``density`` is resolved.
+    n_features : D of the training bags.
+    """
+    check_parameters(parameters)
+    density, kernel = parameters["density"], parameters["kernel"]
+    for name in ("density", "kernel"):
+        if isinstance(parameters[name], type):
+            kind = parameters[name].__name__
+            raise InputError(f"{name} is the class {kind}. Give an instance: {kind}(...).")
+    if not isinstance(density, Density):
+        raise InputError(f"density must have log_prob and theta, got {density!r}.")
+    if kernel is not None and not isinstance(kernel, Kernel):
+        raise InputError(f"kernel must be a psimil kernel, got {kernel!r}.")
+    if parameters["label_posterior"] == "max" and np.isinf(parameters["H"]):
+        raise InputError('label_posterior "max" needs a finite H, got inf.')
+    boundless = 'residual "unit"' if parameters["residual"] == "unit" else ""
+    boundless = boundless if getattr(density, "has_bound", True) else "the clipped Gamma mixture"
+    if boundless and parameters["hyperparameters"] in ("collapsed", "loo"):
+        raise InputError(f'{boundless} has no bound; use hyperparameters "published", "paper" or None.')
+    values = {f.name: parameters[f.name] for f in fields(Options) if f.name in parameters}
+    if parameters["inducing_points"] is not None:
+        Z = as_real(parameters["inducing_points"], "inducing_points")
+        if Z.ndim != 2 or Z.shape[1] != n_features or len(Z) == 0 or not np.isfinite(Z).all():
+            raise InputError(f"inducing_points have shape {Z.shape}, expected (points, {n_features}), all finite.")
+        values["inducing_points"] = Z
+    if parameters["device"] is not None:
+        _check_device(parameters["device"], kernel)
+    for (name, choice), plugged in PLUG_INS.items():
+        values |= plugged if values[name] == choice else {}
+    return Options(**values)
+
+
+def _check_device(device: str, kernel: Kernel | None) -> None:
+    """Refuse a device or kernel that torch cannot serve; without torch, say how to get it."""
+    try:
+        from psimil.compute.torch_backend import TorchBackend
+        from psimil.model.kernels.torch_gram import check_kernel
+    except ImportError:
+        raise InputError(f"device needs torch. Install it with: {install_command('torch')}") from None
+    TorchBackend(device).check()
+    if kernel is not None:
+        check_kernel(kernel)

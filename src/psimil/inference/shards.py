@@ -1,0 +1,261 @@
+"""Whole bags in shards: a pass is a map over shards and a sum in their order, however and wherever they are worked out.
+
+In memory there is one shard, whose V is kept from pass to pass. Streaming and minibatches read many, a cluster has
+them on its workers; each is a problem of its own, and what is done to it a pure function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psimil.compute.backend import Backend
+from psimil.compute.numpy_backend import NUMPY
+from psimil.inference.sparse_gp import SparseGP
+from psimil.model.densities import Density
+from psimil.model.label_posteriors import EXACT, Labels, Rule
+from psimil.model.scaling import Scaling
+
+Array = NDArray[Any]
+Result = TypeVar("Result")
+
+SHARD_ROWS = 16_384  # target number of instances per shard: full speed of products, and small enough to read ahead
+
+
+class BagRange(NamedTuple):
+    """Whole bags first to last - 1, instances start to stop - 1."""
+
+    first: int
+    last: int
+    start: int
+    stop: int
+
+    @property
+    def rows(self) -> slice:
+        """Its instances."""
+        return slice(self.start, self.stop)
+
+
+def split_bags(offsets: Array, rows: int) -> list[BagRange]:
+    """Ranges of about ``rows`` instances, each of whole bags, the same for every way of running.
+
+    Examples
+    --------
+    >>> split_bags(np.array([0, 3, 4, 8]), 4)
+    [BagRange(first=0, last=2, start=0, stop=4), BagRange(first=2, last=3, start=4, stop=8)]
+    """
+    targets = np.arange(rows, offsets[-1], rows)
+    cuts = np.unique(np.concatenate([[0], np.searchsorted(offsets, targets), [len(offsets) - 1]]))
+    return [BagRange(int(a), int(b), int(offsets[a]), int(offsets[b])) for a, b in pairwise(cuts)]
+
+
+@dataclass(frozen=True, eq=False)
+class Shard:
+    """Bags in model coordinates with the model's fixed choices: everything a pass reads, nothing it changes.
+
+    Parameters
+    ----------
+    X : (n, D) features in model coordinates, bag after bag.
+    labels : bag labels, offsets, log H and known instance labels.
+    weights : (B,) weight of each bag; weight 2 equals the bag twice.
+    density : psi.
+    rule : of the label posterior.
+    backend : works out the products.
+    rows : target number of instances that are worked on within the cache of a core.
+    keep : whether V stays in memory from pass to pass.
+    whole : whether a pass takes all rows at once; otherwise nothing of the size of V is ever in memory.
+    """
+
+    X: Array
+    labels: Labels
+    weights: Array
+    density: Density
+    rule: Rule = EXACT
+    backend: Backend = NUMPY
+    rows: int = 2000
+    keep: bool = False
+    whole: bool = True
+    kept: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
+
+    @cached_property
+    def ranges(self) -> list[BagRange]:
+        """The bags in ranges of about ``rows`` instances."""
+        return split_bags(self.labels.offsets, self.rows)
+
+    @property
+    def blocks(self) -> list[BagRange]:
+        """What a pass takes at once."""
+        return [BagRange(0, len(self.labels.T), 0, len(self.X))] if self.whole else self.ranges
+
+    def features(self, gp: SparseGP, block: BagRange) -> tuple[Any, Array]:
+        """V and k~ of a block; [K_xz, b] for V where that is enough, see :meth:`unwhitened`."""
+        if not self.keep:
+            X = self.X[block.rows]
+            V = self.backend.features(gp, X, whiten=not self.unwhitened(gp), scratch=True)
+            return V, gp.residual_variance(X, V, self.backend.on_host)
+        self.project(gp)
+        return self.kept["V"][block.rows], self.kept["k"][block.rows]
+
+    def project(self, gp: SparseGP) -> None:
+        """Work out V and k~ of all rows where they are kept, unless they are there already."""
+        if self.keep and self.kept.get("gp") is not gp:
+            self.kept.pop("V", None)  # before there are two
+            V = self.backend.features(gp, self.X)
+            self.kept.update(gp=gp, V=V, k=gp.residual_variance(self.X, V, self.backend.on_host))
+
+    def unwhitened(self, gp: SparseGP) -> bool:
+        """Whether blocks are [K_xz, b]: where V is not kept, whitening the sums instead saves a triangular product."""
+        return not self.keep and gp.sums_can_be_whitened(self.X.dtype)
+
+    def rows_of_V(self, gp: SparseGP, block: BagRange) -> tuple[Array, Array]:
+        """V (n, M) and k~ (n,) of a block on the host."""
+        if self.keep:
+            V, k = self.features(gp, block)
+            return self.backend.on_host(V), k
+        V = gp.features(self.X[block.rows])
+        return V, gp.residual_variance(self.X[block.rows], V)
+
+    @cached_property
+    def keys(self) -> Array:
+        """(n,) a number made of each instance's features, the same wherever the instance stands."""
+        return np.asarray(self.X @ np.cos(np.arange(1.0, self.X.shape[1] + 1)), dtype=np.float64)
+
+    def labels_of(self, block: BagRange) -> Labels:
+        """The labels of a block, with keys where the label posterior breaks ties."""
+        labels = self.labels.chunk(block.first, block.last)
+        return replace(labels, keys=self.keys[block.rows]) if self.rule.breaks_ties else labels
+
+    @cached_property
+    def instance_weights(self) -> Array:
+        """(n,) weight of each instance: that of its bag."""
+        return self.labels.spread(self.weights)
+
+
+class Shards(Protocol):
+    """A data set that is worked out shard by shard."""
+
+    @property
+    def labels(self) -> Labels:
+        """Of all bags."""
+
+    @property
+    def weights(self) -> Array:
+        """(B,) weight of each bag."""
+
+    @property
+    def density(self) -> Density:
+        """Of the model."""
+
+    @property
+    def ranges(self) -> Sequence[BagRange]:
+        """The bags of each shard."""
+
+    @property
+    def in_memory(self) -> Shard | None:
+        """All data as one shard; None where only sums over shards can be had."""
+
+    def with_density(self, density: Density) -> Shards:
+        """The same data under another density."""
+
+    def map(self, task: Callable[[Shard], Result], ranges: Iterable[BagRange] | None = None) -> Iterator[Result]:
+        """The task's results for these shards, or for all, in their order."""
+
+
+@dataclass(frozen=True, eq=False)
+class InMemory:
+    """All data in one shard."""
+
+    shard: Shard
+
+    @property
+    def labels(self) -> Labels:
+        """Of all bags."""
+        return self.shard.labels
+
+    @property
+    def weights(self) -> Array:
+        """(B,) weight of each bag."""
+        return self.shard.weights
+
+    @property
+    def density(self) -> Density:
+        """Of the model."""
+        return self.shard.density
+
+    @property
+    def ranges(self) -> list[BagRange]:
+        """One."""
+        return [BagRange(0, len(self.labels.T), 0, len(self.shard.X))]
+
+    @property
+    def in_memory(self) -> Shard:
+        """The shard."""
+        return self.shard
+
+    def with_density(self, density: Density) -> InMemory:
+        """The same data under another density."""
+        return InMemory(replace(self.shard, density=density))
+
+    def map(self, task: Callable[[Shard], Result], ranges: Iterable[BagRange] | None = None) -> Iterator[Result]:
+        """One result."""
+        yield task(self.shard)
+
+
+@dataclass(frozen=True, eq=False)
+class StreamedShards:
+    """Shards that are read one after another, the next one while the last one is worked out.
+
+    Parameters
+    ----------
+    X : (N, D) features as stored, any array that gives rows for a slice.
+    labels, weights : of all bags.
+    scaling : to model coordinates.
+    density, rule : of the model.
+    rows : target number of instances per shard.
+    dtype : of the model's features.
+    backend : works out the products.
+    """
+
+    X: Any
+    labels: Labels
+    weights: Array
+    scaling: Scaling
+    density: Density
+    rule: Rule = EXACT
+    rows: int = SHARD_ROWS
+    dtype: str = "float64"
+    backend: Backend = NUMPY
+
+    in_memory = None
+
+    @cached_property
+    def ranges(self) -> list[BagRange]:
+        """The bags of each shard."""
+        return split_bags(self.labels.offsets, self.rows)
+
+    def with_density(self, density: Density) -> StreamedShards:
+        """The same data under another density."""
+        return replace(self, density=density)
+
+    def shard(self, bags: BagRange) -> Shard:
+        """One shard, read and scaled."""
+        X = self.scaling.apply(np.asarray(self.X[bags.rows]), self.dtype)
+        weights = self.weights[bags.first : bags.last]
+        return Shard(X, self.labels.chunk(bags.first, bags.last), weights, self.density, self.rule, self.backend)
+
+    def map(self, task: Callable[[Shard], Result], ranges: Iterable[BagRange] | None = None) -> Iterator[Result]:
+        """The task's results in order; reading goes one shard ahead."""
+        todo = iter(self.ranges if ranges is None else ranges)
+        with ThreadPoolExecutor(1) as reader:
+            waiting = [reader.submit(self.shard, bags) for bags in [next(todo, None)] if bags is not None]
+            while waiting:
+                shard = waiting.pop().result()
+                waiting += [reader.submit(self.shard, bags) for bags in [next(todo, None)] if bags is not None]
+                yield task(shard)
