@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from psimil.classes import Classes
 from psimil.foundations.errors import InputError
 from psimil.foundations.numbers import at_least
+from psimil.inference.execution import Execution
 from psimil.inference.options import Options
 from psimil.inference.preparation import Supervision
-from psimil.inference.training import Callback, Execution
+from psimil.inference.training import Callback
 from psimil.labels import features_of, read_bags, read_labels
 from psimil.model.bags import Bags
 from psimil.voice import say_pass

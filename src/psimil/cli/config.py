@@ -56,8 +56,8 @@ def build(given: dict[str, Any], file: dict[str, Any]) -> PsiVGPMIL:
     file : the same from a file, with tables for kernel and density.
     """
     from psimil.estimator import GVGPMIL, VGPMIL, PsiVGPMIL
+    from psimil.estimators.parameters import CONSTRAINTS, FREE
     from psimil.foundations.errors import InputError
-    from psimil.inference.options import CHOICES
 
     values = {**file, **given}
     if "density" in file and any(name in given for name in ("model", "alpha", "beta")):
@@ -72,7 +72,7 @@ def build(given: dict[str, Any], file: dict[str, Any]) -> PsiVGPMIL:
             cls = PsiVGPMIL
         else:
             cls, values["density"] = _model(name, gamma, {"vgpmil": VGPMIL, "gvgpmil": GVGPMIL})
-        nulls = {key for key, value in values.items() if str(value) == NONE and NONE not in CHOICES.get(key, ())}
+        nulls = {key for key, value in values.items() if str(value) == NONE and not CONSTRAINTS.get(key, FREE)[1](NONE)}
         values |= dict.fromkeys(nulls)
         values.setdefault("random_state", 0)
         estimator = cls(**values) if preset is None else cls.preset(preset, **values)

@@ -20,10 +20,21 @@ Result = TypeVar("Result")
 class Features(Protocol):
     """What a backend needs to know of a sparse Gaussian process; see :class:`psimil.inference.sparse_gp.SparseGP`."""
 
-    kernel: Any
-    Z: Array
-    L: Array
-    bias: float
+    @property
+    def kernel(self) -> Any:
+        """Of the process."""
+
+    @property
+    def Z(self) -> Array:
+        """(M, D) inducing points."""
+
+    @property
+    def L(self) -> Array:
+        """(M, M) lower factor of K_zz."""
+
+    @property
+    def bias(self) -> float:
+        """The last column of V for a constant mean; 0 without."""
 
     @property
     def size(self) -> int:
@@ -44,14 +55,14 @@ class Backend(Protocol):
     """Six verbs on the rows of V."""
 
     def features(
-        self, gp: Features, X: Array, *, whiten: bool = True, K: Any = None, out: Any = None, scratch: bool = False
+        self, gp: Features, X: Array, *, whiten: bool = True, K: Any = None, out: Any = None, reuse: bool = False
     ) -> Any:
         """V (n, M) of X (n, D), or [K_xz, b] without ``whiten``.
 
         Parameters
         ----------
         K : [K_xz, b], if that is at hand.
-        out : where to write; with ``scratch`` it is memory that the next such call overwrites.
+        out : where to write; with ``reuse`` it is memory that the next such call of this thread overwrites.
         """
 
     def row_squares(self, V: Any, m: Array, U: Array) -> tuple[Array, Array]:
@@ -79,20 +90,3 @@ class Backend(Protocol):
 
     def on_host(self, V: Any) -> Array:
         """V as an array of NumPy."""
-
-
-def backend_for(device: str | None) -> Backend:
-    """NumPy, or torch on a device.
-
-    Examples
-    --------
-    >>> backend_for(None)
-    NumpyBackend()
-    """
-    if device is None:
-        from psimil.compute.numpy_backend import NUMPY
-
-        return NUMPY
-    from psimil.compute.torch_backend import TorchBackend
-
-    return TorchBackend(device)

@@ -29,10 +29,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-@cache
-def _controller() -> ThreadpoolController:
-    return ThreadpoolController()
-
+_controller = cache(ThreadpoolController)  # looking for the libraries takes long
 
 _granted: ContextVar[int] = ContextVar("granted", default=0)
 
@@ -96,30 +93,28 @@ def ordered_map(function: Callable[[Item], Result], items: Iterable[Item]) -> It
         yield from (map if threads == 1 else _pool(threads, current_process().ident).map)(function, items)
 
 
-class Scratch(local):
-    """Arrays that each thread keeps from chunk to chunk: fresh memory costs more than the arithmetic on it.
+_memory = local()
+
+
+def scratch(name: str, shape: tuple[int, int], dtype: Any) -> Array:
+    """An uninitialised row-major array, valid until this thread asks for the name again.
+
+    Arrays stay from chunk to chunk: fresh memory costs more than the arithmetic on it.
 
     Examples
     --------
-    >>> Scratch().array("W", (2, 3), np.float64).shape
+    >>> scratch("W", (2, 3), np.float64).shape
     (2, 3)
     """
-
-    def __init__(self) -> None:
-        self.kept: dict[str, Array] = {}
-
-    def array(self, name: str, shape: tuple[int, int], dtype: Any) -> Array:
-        """An uninitialised row-major array of this shape, valid until this thread asks for the name again."""
-        size = shape[0] * shape[1]
-        kept = self.kept.get(name)
-        if kept is None or kept.size < size or kept.dtype != dtype:
-            kept = self.kept[name] = np.empty(size, dtype=dtype)
-        return kept[:size].reshape(shape)
+    size, kept = shape[0] * shape[1], getattr(_memory, name, None)
+    if kept is None or kept.size < size or kept.dtype != dtype:
+        kept = np.empty(size, dtype=dtype)
+        setattr(_memory, name, kept)
+    return kept[:size].reshape(shape)
 
 
 CHUNK_BYTES = 3_200_000  # of V in a chunk: what a core works on within its cache; chosen by benchmarks/bench_pass.py
 GRAM_PARTS, GRAM_ROWS = 8, 250  # sums of so many parts at most, and rows that make one worth its overhead
-_scratch = Scratch()
 
 
 def chunk_rows(columns: int, dtype: Any = np.float64) -> int:
@@ -133,27 +128,18 @@ def chunk_rows(columns: int, dtype: Any = np.float64) -> int:
     return max(CHUNK_BYTES // (columns * int(np.dtype(dtype).itemsize)), 64)
 
 
-def edges(n: int, parts: int) -> list[int]:
-    """Where up to so many parts of nearly equal length of n rows begin and end.
-
-    Examples
-    --------
-    >>> edges(10, 3)
-    [0, 3, 6, 10]
-    """
-    return sorted({n * i // parts for i in range(parts + 1)})
-
-
 @dataclass(frozen=True)
 class NumpyBackend:
     """The verbs of :class:`psimil.compute.backend.Backend` in the memory of the host."""
 
+    map = staticmethod(ordered_map)
+
     def features(
-        self, gp: Features, X: Array, *, whiten: bool = True, K: Any = None, out: Any = None, scratch: bool = False
+        self, gp: Features, X: Array, *, whiten: bool = True, K: Any = None, out: Any = None, reuse: bool = False
     ) -> Array:
         """Chunk by chunk, so that the triangular product finds K_xz in the cache."""
         shape, step = (len(X), gp.size), chunk_rows(gp.size, X.dtype)
-        V = _scratch.array("V", shape, X.dtype) if scratch else np.empty(shape, dtype=X.dtype) if out is None else out
+        V = scratch("V", shape, X.dtype) if reuse else np.empty(shape, dtype=X.dtype) if out is None else out
 
         def fill(start: int) -> None:
             rows = slice(start, start + step)
@@ -171,7 +157,7 @@ class NumpyBackend:
 
         def fill(start: int) -> None:
             rows = slice(start, start + step)
-            W = _scratch.array("W", V[rows].shape, dtype)
+            W = scratch("W", V[rows].shape, dtype)
             np.copyto(W, V[rows])
             mean[rows] = W @ m
             multiply_upper(W, U)
@@ -185,13 +171,14 @@ class NumpyBackend:
         """One symmetric product per chunk, summed over a few parts whose number depends on the rows alone."""
         M, dtype, step = V.shape[1], V.dtype, chunk_rows(V.shape[1], V.dtype)
         root, kappa = np.sqrt(theta).astype(dtype, copy=False)[:, None], kappa.astype(dtype, copy=False)
-        ends = edges(len(V), min(GRAM_PARTS, 1 + len(V) // GRAM_ROWS))
+        parts = min(GRAM_PARTS, 1 + len(V) // GRAM_ROWS)
+        ends = [len(V) * i // parts for i in range(parts + 1)]
 
         def part(i: int) -> tuple[Array, Array]:
             gram, linear = np.zeros((M, M), dtype=dtype), np.zeros(M, dtype=dtype)
             for start in range(ends[i], ends[i + 1], step):
                 rows = slice(start, min(start + step, ends[i + 1]))
-                W = _scratch.array("W", V[rows].shape, dtype)
+                W = scratch("W", V[rows].shape, dtype)
                 np.multiply(V[rows], root[rows], out=W)
                 add_gram(gram, W)
                 linear += kappa[rows] @ V[rows]
@@ -214,10 +201,10 @@ class NumpyBackend:
         def part(start: int) -> tuple[Array, Array]:
             rows = slice(start, start + step)
             v = V[rows]
-            left = _scratch.array("left", (len(v), v.shape[1] + 1), dtype)
+            left = scratch("left", (len(v), v.shape[1] + 1), dtype)
             np.multiply(v, theta[rows].astype(dtype, copy=False)[:, None], out=left[:, :-1])
             left[:, -1] = kappa[rows]
-            A = np.matmul(left, weights, out=_scratch.array("A", (len(v), M), dtype))
+            A = np.matmul(left, weights, out=scratch("A", (len(v), M), dtype))
             moved = np.zeros((M, M))
             if slope is not None:
                 scaled = slope[rows].astype(dtype)[:, None] * v[:, :M]
@@ -230,10 +217,6 @@ class NumpyBackend:
             gradient += by_kernel
             moved += more
         return gradient, moved
-
-    def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-        """On threads."""
-        return ordered_map(function, items)
 
     def on_host(self, V: Array) -> Array:
         """V itself."""

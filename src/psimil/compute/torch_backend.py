@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import torch
@@ -39,17 +39,19 @@ class TorchBackend:
 
     device: str
 
-    def check(self) -> None:
-        """Refuse a device that torch does not know or cannot reach."""
+    @classmethod
+    def reached(cls, device: str) -> Self:
+        """The backend of a device, refused where torch does not know it or cannot reach it."""
         try:
-            torch.zeros(1, device=self.device)
-        except (RuntimeError, AssertionError):  # torch built without CUDA asserts
+            torch.zeros(1, device=device)
+        except (RuntimeError, AssertionError, TypeError):  # torch built without CUDA asserts
             raise InputError(
-                f'device {self.device!r} cannot be used: torch does not reach it. Use "cpu", or None for NumPy.'
+                f'device {device!r} cannot be used: torch does not reach it. Use "cpu", or None for NumPy.'
             ) from None
+        return cls(device)
 
     def features(
-        self, gp: Features, X: Array, *, whiten: bool = True, K: Any = None, out: Any = None, scratch: bool = False
+        self, gp: Features, X: Array, *, whiten: bool = True, K: Any = None, out: Any = None, reuse: bool = False
     ) -> Tensor:
         """The kernel's torch form, whitened by a product, or by a solve in double precision."""
         V = self._tensor(np.empty((0, 0)), X.dtype).new_empty((len(X), gp.size)) if out is None else out

@@ -16,12 +16,12 @@ from scipy.special import expit
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
 
+from psimil.compute.numpy_backend import single_threaded_blas
 from psimil.ct.scan import Scan
 from psimil.ct.slices import Slices, check_scans, slice_images
 from psimil.ct.windows import WINDOWS, Window, check_windows
 from psimil.foundations.errors import InputError, NotFitted
 from psimil.foundations.extras import install_command
-from psimil.compute.numpy_backend import single_threaded_blas
 from psimil.inference.phases import tell
 from psimil.labels import read_random_state
 from psimil.model.bags import Bags

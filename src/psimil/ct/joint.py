@@ -18,6 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from psimil.compute.numpy_backend import single_threaded_blas
 from psimil.ct.attcnn import AttCNN
 from psimil.ct.augmentation import Augmentation, pick_slices
 from psimil.ct.backbone import slice_tensor
@@ -26,11 +27,10 @@ from psimil.ct.torch_workers import OrderedMap, torch_workers
 from psimil.ct.training_run import CHUNK
 from psimil.foundations.errors import InputError
 from psimil.foundations.numbers import above_zero, at_least
-from psimil.compute.numpy_backend import single_threaded_blas
-from psimil.inference.calibration import IDENTITY, LatentBags, bag_log_likelihoods
 from psimil.inference.ascent import KernelState, ascend
+from psimil.inference.calibration import IDENTITY, LatentBags, bag_log_likelihoods
 from psimil.inference.phases import tell
-from psimil.inference.shards import InMemory, Shard
+from psimil.inference.shards import Shard
 from psimil.inference.trained import TrainedModel
 from psimil.model.densities import HyperbolicSecant
 from psimil.model.label_posteriors import Labels
@@ -156,7 +156,7 @@ def settle(gp: TrainedModel, features: Sequence[Array], T: Array) -> tuple[Train
     offsets = np.concatenate([[0], np.cumsum([len(part) for part in features])])
     X = gp.scaling.apply(np.concatenate(features))
     shard = Shard(X, Labels(T, offsets), np.ones(len(T)), HyperbolicSecant(), keep=True)
-    *_, record = islice(ascend(InMemory(shard), KernelState(gp.gp, gp.posterior)), PASSES + 1)
+    *_, record = islice(ascend(shard, KernelState(gp.gp, gp.posterior)), PASSES + 1)
     return replace(gp, posterior=record.posterior), record.bound.total
 
 

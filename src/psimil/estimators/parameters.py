@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from psimil.compute.backend import Backend
 from psimil.foundations.errors import InputError
 from psimil.foundations.extras import install_command
-from psimil.inference.aggregates import AGGREGATES
+from psimil.inference.moments import AGGREGATES
 from psimil.inference.options import Options
 from psimil.model.densities import Density
 from psimil.model.features import as_real
@@ -53,6 +54,7 @@ def _optional(constraint: Constraint) -> Constraint:
 FLAG: Constraint = ("True or False", lambda v: isinstance(v, (bool, np.bool_)))
 SHARE = _real("a number between 0 and 1", lambda v: 0 < v < 1)
 
+FREE: Constraint = ("", lambda v: v is None)  # of parameters that are looked at elsewhere
 CONSTRAINTS: dict[str, Constraint] = {
     "n_inducing": _whole(1),
     "inducing": _one_of("kmeans_by_label", "kmeans", "greedy_variance"),
@@ -96,7 +98,7 @@ def check_parameters(values: dict[str, Any]) -> None:
     psimil.foundations.errors.InputError: n_inducing must be a whole number >= 1, got 0.
     """
     for name, value in values.items():
-        rule, holds = CONSTRAINTS.get(name, ("", callable))
+        rule, holds = CONSTRAINTS.get(name, FREE)
         if rule and not holds(value):
             raise InputError(f"{name} must be {rule}, got {value!r}.")
 
@@ -132,19 +134,19 @@ def options_of(parameters: dict[str, Any], n_features: int) -> Options:
             raise InputError(f"inducing_points have shape {Z.shape}, expected (points, {n_features}), all finite.")
         values["inducing_points"] = Z
     if parameters["device"] is not None:
-        _check_device(parameters["device"], kernel)
+        values["backend"] = _torch_backend(parameters["device"], kernel)
     for (name, choice), plugged in PLUG_INS.items():
         values |= plugged if values[name] == choice else {}
     return Options(**values)
 
 
-def _check_device(device: str, kernel: Kernel | None) -> None:
-    """Refuse a device or kernel that torch cannot serve; without torch, say how to get it."""
+def _torch_backend(device: str, kernel: Kernel | None) -> Backend:
+    """Torch on a device that it reaches, for a kernel that it knows; without torch, say how to get it."""
     try:
         from psimil.compute.torch_backend import TorchBackend
         from psimil.model.kernels.torch_gram import check_kernel
     except ImportError:
         raise InputError(f"device needs torch. Install it with: {install_command('torch')}") from None
-    TorchBackend(device).check()
     if kernel is not None:
         check_kernel(kernel)
+    return TorchBackend.reached(device)

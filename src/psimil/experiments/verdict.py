@@ -12,7 +12,7 @@ from psimil.datasets import LabelledBags
 from psimil.estimator import PsiVGPMIL
 from psimil.foundations.logistic import sigmoid
 from psimil.inference.moments import instance_moments
-from psimil.inference.prediction import Prediction
+from psimil.inference.prediction import BagLayout, Prediction
 from psimil.metrics import NAMES, bag_metrics, instance_metrics
 
 Array = NDArray[Any]
@@ -91,7 +91,7 @@ def restored(arrays: dict[str, Array]) -> Prediction:
     latent = arrays["latent_mean"], arrays["latent_variance"]
     offsets = arrays["offsets"]
     return Prediction.build(
-        (np.arange(len(offsets) - 1), offsets, None),
+        BagLayout(np.arange(len(offsets) - 1), offsets),
         latent,
         instance_moments(*latent),
         aggregate=str(arrays["aggregate"]),

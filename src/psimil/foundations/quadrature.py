@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 
+WIDE = 6.0  # above this variance 32 Gauss-Hermite nodes miss the bend of the logistic function
+
 
 @cache
 def gauss_hermite(order: int = 32) -> tuple[Array, Array]:

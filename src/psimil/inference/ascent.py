@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeVar
+from dataclasses import dataclass, field, replace
+from math import ceil, log
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,15 +14,18 @@ from psimil.inference.bound import Bound, Statistics
 from psimil.inference.log_z import prior_log_z
 from psimil.inference.passes import Local, run_pass
 from psimil.inference.posterior import Posterior, global_update
-from psimil.inference.phases import tell
 from psimil.inference.shards import BagRange, Shard, Shards
 from psimil.inference.sparse_gp import SparseGP
+from psimil.model.densities import is_logistic
 from psimil.model.label_posteriors import GIVEN
 
+if TYPE_CHECKING:
+    from psimil.inference.options import Options
+
 Array = NDArray[Any]
-Result = TypeVar("Result")
 
 GROWTH, LARGEST_WEIGHT = 1.2, 6.0  # of over-relaxed steps; chosen on training bags, see docs/derivations.md
+SETTLING = 5  # passes that a bound takes to settle after the last step of the kernel, at least
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,7 @@ class KernelState:
         grows with the number of instances (docs/derivations.md).
         """
         scale = np.sqrt(float(np.max(gp.kernel.diagonal(gp.Z))) + gp.bias**2)
-        return cls(gp, Posterior.concentrated(gp.size, 0.1 / scale))
+        return cls(gp, Posterior(np.zeros(gp.size), np.eye(gp.size) / (0.1 / scale)))
 
 
 @dataclass(frozen=True)
@@ -88,18 +92,27 @@ class Pass:
         """q(v) after this pass, Eqs. (26) and (27)."""
         return global_update(self.statistics.V_theta_V, self.statistics.V_kappa)
 
-    @property
-    def found(self) -> Local:
-        """What was found for every instance of data in memory."""
-        assert self.local is not None  # asked only where the shards are in memory
-        return self.local
-
 
 class KernelStep(Protocol):
     """A rule that moves the kernel."""
 
     def __call__(self, state: KernelState, record: Pass, shards: Shards) -> KernelState:
         """The state after the step, given the last pass over these data."""
+
+
+class KernelLearning(Protocol):
+    """A way to learn the kernel: its steps, when they are due, and what rise of a score early stopping ignores."""
+
+    @property
+    def schedule(self) -> Schedule:
+        """When the kernel moves."""
+
+    @property
+    def tolerance(self) -> float:
+        """The rise of a score that early stopping ignores."""
+
+    def step(self, options: Options, seed: int) -> KernelStep:
+        """The rule that moves the kernel."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +127,11 @@ class PassTask:
     def __call__(self, shard: Shard) -> tuple[Statistics, float, Local | None]:
         """Sums over the shard."""
         local, statistics = run_pass(shard, self.gp, self.posterior, self.pi)
-        return statistics, prior_log_z(shard, self.gp), local if self.keep_local else None
+        if is_logistic(shard.density):  # the same for every instance
+            log_z = float(shard.instance_weights.sum()) * -np.log(np.pi)
+        else:
+            log_z = prior_log_z(shard, self.gp)
+        return statistics, log_z, local if self.keep_local else None
 
 
 def pass_over(
@@ -127,20 +144,11 @@ def pass_over(
     """A pass over all shards, or some: the same sums in the same order however they are run."""
     task = PassTask(gp, posterior, pi, shards.in_memory is not None)
     total, log_z, local = None, 0.0, None
-    for statistics, share, local in results(shards, task, ranges):
+    for statistics, share, found in shards.map(task, ranges):
         total = statistics if total is None else total + statistics
-        log_z += share
+        log_z, local = log_z + share, found
     assert total is not None  # a data set has at least one shard
     return Pass(gp, posterior, total, total.bound(posterior.kl, log_z), local=local)
-
-
-def results(shards: Shards, task: Callable[[Shard], Result], ranges: list[BagRange] | None = None) -> Iterator[Result]:
-    """The task's results for these shards, or for all, each told when it is there."""
-    of = len(shards.ranges if ranges is None else ranges)
-    for number, result in enumerate(shards.map(task, ranges), start=1):
-        if of > 1:
-            tell("parts of the data", number, of)
-        yield result
 
 
 def start_from_labels(gp: SparseGP, shard: Shard, pi: Array) -> Posterior:
@@ -193,3 +201,76 @@ def ascend(
         last = replace(found, step=step, kernel_moved=moves, weight=weight)
         yield last
         state, weight = after(last)
+
+
+@dataclass
+class Convergence:
+    """Stop when a pass raised the bound by less than ``tol`` nats per bag and no kernel step is to come."""
+
+    tol: float
+    bags: int
+    previous: float | None = None
+    converged: bool = False
+    rises: list[float] = field(default_factory=list)  # nats per bag, of passes since the kernel moved last
+    moved: bool = False
+
+    def __call__(self, record: Pass) -> bool:
+        """Whether to stop after this record."""
+        bound = record.bound.total
+        if record.kernel_moved or self.moved:
+            self.rises.clear()
+        self.moved = record.kernel_moved
+        if self.previous is not None:
+            self.rises.append((bound - self.previous) / self.bags)
+        if self.previous is not None and not record.kernel_moved:
+            self.converged = abs(bound - self.previous) <= self.tol * self.bags
+        self.previous = bound
+        return self.converged
+
+    def expected(self, step: int, moves: int | None, most: int) -> int | None:
+        """Passes until the bound settles if its rise goes on falling as it did; None before that can be told.
+
+        Parameters
+        ----------
+        step : passes so far.
+        moves : the pass after which the kernel moves for the last time; None where it stays.
+        most : passes after which the fit ends in any case.
+        """
+        if self.tol == 0:
+            return most
+        if moves is not None and step <= moves:
+            return min(moves + SETTLING, most)
+        first, last = (abs(self.rises[0]), abs(self.rises[-1])) if self.rises else (0.0, 0.0)
+        if len(self.rises) > 2 and self.tol < last < first:
+            rate = log(first / last) / (len(self.rises) - 1)
+            return min(step + ceil(log(last / self.tol) / rate), most)
+        return None if moves is None else min(max(step + 1, moves + SETTLING), most)
+
+
+@dataclass
+class EarlyStopping:
+    """Stop after ``patience`` records without a better score, and remember the best record.
+
+    Parameters
+    ----------
+    score : record -> number, higher is better.
+    tolerance : a score is better when it is higher by more than this.
+    """
+
+    score: Callable[[Pass], float]
+    patience: int = 10
+    tolerance: float = 0.0
+    best: Pass | None = None
+    best_score: float = float("-inf")
+    scores: list[float] = field(default_factory=list)
+    waited: int = 0
+
+    def __call__(self, record: Pass) -> bool:
+        """Whether to stop after this record."""
+        value = self.score(record)
+        if self.best is None or value > self.best_score + self.tolerance:
+            self.best, self.best_score, self.waited = record, value, 0
+        else:
+            self.waited += 1
+        self.scores.append(value)
+        return self.waited >= self.patience

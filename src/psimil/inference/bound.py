@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
@@ -69,5 +68,3 @@ class Statistics:
     def bound(self, kl: float, log_z: float) -> Bound:
         """L, given the two terms that are not sums over bags."""
         return Bound(kl, self.potential, self.scale_mixture, self.bags, self.entropy, log_z)
-
-

@@ -16,7 +16,7 @@ from scipy.optimize import minimize
 from psimil.compute.numpy_backend import ordered_map
 from psimil.foundations.logistic import log1mexp
 from psimil.foundations.quadrature import gauss_hermite
-from psimil.inference.aggregates import AGGREGATES
+from psimil.inference.moments import AGGREGATES
 
 Array = NDArray[Any]
 
@@ -63,6 +63,11 @@ class LatentBags:
     weights: Array
     aggregate: str = "noisy_or"
 
+    @property
+    def enough(self) -> bool:
+        """Whether there are two bags of each label, one for either half."""
+        return bool(min(self.T.sum(), len(self.T) - self.T.sum()) >= 2)
+
     def half(self, odd: bool) -> LatentBags:
         """Every other bag of each class, counted by latent mean, so that the order of bags does not matter."""
         rank, top = np.empty(len(self.T), dtype=int), np.maximum.reduceat(self.mean, self.offsets[:-1])
@@ -76,12 +81,6 @@ class LatentBags:
         return LatentBags(
             self.mean[rows], self.variance[rows], offsets, self.T[chosen], self.weights[chosen], self.aggregate
         )
-
-
-def log_likelihood(bags: LatentBags, parameters: Array) -> tuple[float, Array]:
-    """sum_b w_b log P(T_b) and its gradient (3,) by log scale, shift and log spread."""
-    values, slopes = bag_log_likelihoods(bags, parameters)
-    return float(bags.weights @ values), slopes @ bags.weights
 
 
 def bag_log_likelihoods(bags: LatentBags, parameters: Array) -> tuple[Array, Array]:
@@ -143,9 +142,10 @@ def fit_calibration(bags: LatentBags) -> Calibration:
     total = float(bags.weights.sum())
 
     def objective(parameters: Array) -> tuple[float, Array]:
-        value, gradient = log_likelihood(bags, parameters)
+        values, slopes = bag_log_likelihoods(bags, parameters)
         penalty = 0.5 * float(np.square(parameters / PRIOR).sum())
-        return (penalty - value) / total, (parameters / np.square(PRIOR) - gradient) / total
+        gradient = parameters / np.square(PRIOR) - slopes @ bags.weights
+        return (penalty - float(bags.weights @ values)) / total, gradient / total
 
     bounds = [(-6.0, 6.0), (-50.0, 50.0), (-6.0, 6.0)]
     x = minimize(objective, np.zeros(3), jac=True, method="L-BFGS-B", bounds=bounds).x
@@ -167,7 +167,9 @@ def held_out_likelihoods(bags: LatentBags, *, calibrate: bool = True) -> Array:
 
 def calibration_helps(bags: LatentBags) -> bool:
     """Whether a calibration fitted on half of the bags raises the likelihood of the other half, both ways together."""
-    return _enough(bags) and bool(held_out_likelihoods(bags).sum() > held_out_likelihoods(bags, calibrate=False).sum())
+    if not bags.enough:
+        return False
+    return bool(held_out_likelihoods(bags).sum() > held_out_likelihoods(bags, calibrate=False).sum())
 
 
 def best_aggregate(bags: LatentBags, calibrate: str | bool) -> str:
@@ -189,7 +191,7 @@ def best_aggregate(bags: LatentBags, calibrate: str | bool) -> str:
     >>> best_aggregate(LatentBags(f.ravel(), np.zeros(2000), offsets, T, unit), calibrate=False)
     'max'
     """
-    if not _enough(bags):
+    if not bags.enough:
         return "noisy_or"
     ways = {True: (True,), False: (False,), "auto": (False, True)}[calibrate]
 
@@ -199,7 +201,3 @@ def best_aggregate(bags: LatentBags, calibrate: str | bool) -> str:
 
     gain = scores("max") - scores("noisy_or")
     return "max" if gain.sum() > np.sqrt(len(gain)) * gain.std() else "noisy_or"
-
-
-def _enough(bags: LatentBags) -> bool:
-    return bool(min(bags.T.sum(), len(bags.T) - bags.T.sum()) >= 2)

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psimil.foundations.logistic import sigmoid, softplus
-from psimil.foundations.quadrature import gauss_hermite, trapezoid
-from psimil.inference.moments import WIDE
+from psimil.foundations.quadrature import WIDE, gauss_hermite, trapezoid
 
 Array = NDArray[Any]
 

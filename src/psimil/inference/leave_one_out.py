@@ -8,6 +8,7 @@ r = mu_b - A kappa_b and C = (I - A Theta_b)^-1 A, the bag's latent values have 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,9 @@ from psimil.foundations.linalg import cholesky, solve_lower
 from psimil.foundations.logistic import softplus
 from psimil.inference.ascent import Pass
 from psimil.inference.calibration import LatentBags, bag_log_likelihoods, fit_calibration
-from psimil.inference.prediction import Prediction
+from psimil.inference.prediction import BagLayout, Prediction
 from psimil.inference.shards import BagRange, Shard
+from psimil.inference.trained import TrainedModel
 
 Array = NDArray[Any]
 
@@ -33,7 +35,8 @@ def leave_one_out(record: Pass, shard: Shard) -> tuple[Array, Array]:
     shard : some of the bags, or all, for which ``record`` has theta and pi.
     """
     mean, variance = np.empty(len(shard.X)), np.empty(len(shard.X))
-    w, local, posterior = shard.instance_weights, record.found, record.next_posterior
+    w, local, posterior = shard.instance_weights, record.local, record.next_posterior
+    assert local is not None  # a record of data in memory
     theta, kappa = w * local.theta, w * (local.pi - 0.5)
     dtype = shard.X.dtype
     m, U = posterior.m.astype(dtype), posterior.U.astype(dtype)
@@ -56,7 +59,8 @@ def leave_one_out(record: Pass, shard: Shard) -> tuple[Array, Array]:
             mean[chunk.start + index], variance[chunk.start + index] = found[0].ravel(), found[1].ravel()
         variance[rows] += k
 
-    shard.project(record.gp)
+    if shard.keep:  # before threads ask for parts of V
+        shard.features(record.gp, shard.blocks[0])
     for _ in shard.backend.map(part, shard.ranges):
         pass
     return mean, np.maximum(variance, 0.0)
@@ -65,13 +69,13 @@ def leave_one_out(record: Pass, shard: Shard) -> tuple[Array, Array]:
 def _by_instances(W: Array, mu: Array, theta: Array, kappa: Array) -> tuple[Array, Array]:
     """Bags (k, n, M) with n <= M: C = A + A t (I - t A t)^-1 t A with t = Theta^(1/2), an n x n solve for each."""
     A = W @ W.transpose(0, 2, 1)
-    r = mu - _apply(A, kappa)
+    r = mu - np.einsum("bij,bj->bi", A, kappa)
     t = np.sqrt(theta)
     tA = t[:, :, None] * A
     B = np.eye(A.shape[1]) - tA * t[:, None, :]
     X = np.linalg.solve(B, tA)
     y = theta * r
-    mean = r + _apply(A, y) + _apply(tA.transpose(0, 2, 1), _apply(X, y))
+    mean = r + np.einsum("bij,bj->bi", A, y) + np.einsum("bji,bj->bi", tA, np.einsum("bij,bj->bi", X, y))
     return mean, np.einsum("bii->bi", A) + np.einsum("bji,bji->bi", tA, X)
 
 
@@ -88,22 +92,31 @@ def _by_features(W: Array, mu: Array, theta: Array, kappa: Array) -> tuple[Array
     return mean, variance
 
 
-def _apply(A: Array, x: Array) -> Array:
-    return np.asarray(np.einsum("bij,bj->bi", A, x))
-
-
 @dataclass(frozen=True, eq=False)
 class LeaveOneOut:
     """What the other bags say about each training bag.
 
     Parameters
     ----------
-    prediction : out-of-bag probabilities of bags and instances, with uncertainty.
-    log_predictive : (B,) log P(T_b | all other bags).
+    model : the trained model.
+    bags : their names (B,), offsets (B + 1,) and rows.
+    latent : out-of-bag moments of their instances before calibration, and their labels.
     """
 
-    prediction: Prediction
-    log_predictive: Array
+    model: TrainedModel
+    bags: BagLayout
+    latent: LatentBags
+
+    @cached_property
+    def prediction(self) -> Prediction:
+        """Out-of-bag probabilities of bags and instances, with uncertainty."""
+        calibrated = self.model.calibration.apply(self.latent.mean, self.latent.variance)
+        return self.model.assemble(self.bags, calibrated)
+
+    @cached_property
+    def log_predictive(self) -> Array:
+        """(B,) log P(T_b | all other bags)."""
+        return log_predictive(self.prediction.log_odds, self.latent.T)
 
     @property
     def influence(self) -> Array:

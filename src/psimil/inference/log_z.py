@@ -68,9 +68,7 @@ def jensen(density: Density, variance: Array) -> tuple[Array, Array]:
 
 
 def prior_log_z(shard: Shard, gp: SparseGP) -> float:
-    """Jensen's log Z of the shard's instances; for the hyperbolic secant exact, and the same for every instance."""
-    if is_logistic(shard.density):
-        return float(shard.instance_weights.sum() * -np.log(np.pi))
+    """Jensen's log Z of the shard's instances, summed."""
     if shard.keep and shard.kept.get("log_z_of") is gp:
         return float(shard.kept["log_z"])
     total = 0.0

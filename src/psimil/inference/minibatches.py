@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 
 from psimil.inference.ascent import KernelState, Pass, pass_over
 from psimil.inference.bound import Statistics
-from psimil.inference.collapsed import CollapsedBound
-from psimil.inference.kernel_learning import CollapsedStep
+from psimil.inference.collapsed import CollapsedBound, CollapsedStep
 from psimil.inference.phases import tell
 from psimil.inference.posterior import Posterior, from_natural, global_update
 from psimil.inference.shards import BagRange, Shards

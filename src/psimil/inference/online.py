@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.compute.backend import backend_for
 from psimil.compute.numpy_backend import single_threaded_blas
 from psimil.inference.calibration import LatentBags
 from psimil.inference.minibatches import natural_step, step_size
@@ -23,7 +22,7 @@ from psimil.inference.passes import run_pass
 from psimil.inference.posterior import Posterior, from_natural
 from psimil.inference.preparation import Supervision
 from psimil.inference.shards import Shard
-from psimil.inference.teaching import taught
+from psimil.inference.thresholds import taught
 from psimil.inference.trained import TrainedModel
 from psimil.model.bags import Bags
 from psimil.model.label_posteriors import Labels
@@ -46,9 +45,9 @@ class Online:
     def learn(self, bags: Bags, supervision: Supervision, options: Options) -> Online:
         """The model after one step on these bags."""
         model, weights = self.model, supervision.weights
-        labels = Labels(supervision.T, bags.offsets, options.log_H, supervision.known)
+        labels = Labels(supervision.T, bags.offsets, np.log(options.H), supervision.known)
         X = model.scaling.apply(bags.X, model.dtype)
-        shard = Shard(X, labels, weights, options.density, options.rule, backend_for(options.device))
+        shard = Shard(X, labels, weights, options.density, options.rule, options.backend)
         with single_threaded_blas():
             local, statistics = run_pass(shard, model.gp, model.posterior)
         unseen = _joined(self.unseen, LatentBags(local.mu, local.s2, bags.offsets, supervision.T, weights))
@@ -59,7 +58,8 @@ class Online:
         q = natural_step(q, statistics.scaled(1.0 / share), rho)
         model = replace(model, posterior=q)
         if min(unseen.T.sum(), len(unseen.T) - unseen.T.sum()) >= ENOUGH:
-            model = taught(model, replace(unseen, aggregate=options.first_aggregate), options)
+            aggregate = "noisy_or" if options.aggregate == "auto" else options.aggregate
+            model = taught(model, replace(unseen, aggregate=aggregate), options)
         return Online(model, total, self.steps + 1, unseen)
 
 

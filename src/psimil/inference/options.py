@@ -8,9 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.inference.kernel_learning import CollapsedLearning, KernelLearning
+from psimil.compute.backend import Backend
+from psimil.compute.numpy_backend import NUMPY
+from psimil.inference.ascent import KernelLearning
+from psimil.inference.collapsed import COLLAPSED
 from psimil.inference.sparse_gp import SparseGP
-from psimil.model.densities import Density, is_logistic
+from psimil.model.densities import Density
 from psimil.model.kernels import Kernel
 from psimil.model.label_posteriors import EXACT, Rule
 
@@ -19,13 +22,14 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Options:
-    """Resolved choices; the field names are the parameters of the estimator, but for the last three.
+    """Resolved choices; the field names are the parameters of the estimator, but for the last four.
 
     Parameters
     ----------
     rule : of the label posterior.
     learning : how the kernel is learned, unless ``hyperparameters`` is None.
     prior : the class of the sparse GP.
+    backend : works out the products.
     """
 
     density: Density
@@ -55,26 +59,6 @@ class Options:
     false_positive_rate: float | None = 0.02
     expectation: str = "quadrature"
     rule: Rule = EXACT
-    learning: KernelLearning = CollapsedLearning()
+    learning: KernelLearning = COLLAPSED
     prior: type[SparseGP] = SparseGP
-
-    @property
-    def log_H(self) -> float:
-        """Log H, inf allowed."""
-        return float(np.log(self.H))
-
-    @property
-    def first_aggregate(self) -> str:
-        """The aggregate before bags that the fit has not seen choose one."""
-        return "noisy_or" if self.aggregate == "auto" else self.aggregate
-
-    @property
-    def learns_from_unseen(self) -> bool:
-        """Whether calibration or a threshold is to be learned from bags that the fit has not seen."""
-        return self.calibrate is not False or self.threshold is None or self.false_positive_rate is not None
-
-    @property
-    def learns_on_logistic(self) -> bool:
-        """Whether the kernel is learned with the hyperbolic secant before the density takes over."""
-        learns = self.hyperparameters in ("collapsed", "loo") and self.log_z == "logistic"
-        return learns and not is_logistic(self.density)
+    backend: Backend = NUMPY

@@ -10,7 +10,8 @@ For every instance n and the bag b that it lies in, with v_n the n-th row of V:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,9 +24,6 @@ from psimil.inference.shards import BagRange, Shard
 from psimil.inference.sparse_gp import SparseGP
 
 Array = NDArray[Any]
-
-# Into how many ranges the label posterior of a block is divided, and instances that make one worth its overhead.
-LABEL_RANGES, LABEL_ROWS = 4, 1000
 
 
 @dataclass(frozen=True)
@@ -60,7 +58,10 @@ def run_pass(shard: Shard, gp: SparseGP, posterior: Posterior, pi: Array | None 
         V, k = shard.features(gp, bags)
         local.mu[rows], squares = shard.backend.row_squares(V, m, U)
         local.s2[rows] = k + squares
-        terms += sum(shard.backend.map(lambda part: _labels_and_theta(shard, gp, part, local, pi), _ranges(shard, bags)))
+        for found in shard.backend.map(
+            partial(_labels_and_theta, shard, gp, local, pi), shard.ranges if shard.whole else [bags]
+        ):
+            terms += found
         w = shard.instance_weights[rows]
         sums = shard.backend.weighted_sums(V, w * local.theta[rows], w * (local.pi[rows] - 0.5))
         gram += sums[0]
@@ -70,19 +71,15 @@ def run_pass(shard: Shard, gp: SparseGP, posterior: Posterior, pi: Array | None 
     return local, Statistics(gram, linear, *map(float, terms))
 
 
-def _ranges(shard: Shard, block: BagRange) -> list[BagRange]:
-    """The block in a few ranges of whole bags."""
-    parts, offsets = min(LABEL_RANGES, 1 + (block.stop - block.start) // LABEL_ROWS), shard.labels.offsets
-    ends = sorted({block.first + (block.last - block.first) * i // parts for i in range(parts + 1)})
-    return [BagRange(a, b, int(offsets[a]), int(offsets[b])) for a, b in zip(ends, ends[1:], strict=False)]
-
-
-def _labels_and_theta(shard: Shard, gp: SparseGP, bags: BagRange, local: Local, pi: Array | None) -> Array:
+def _labels_and_theta(shard: Shard, gp: SparseGP, local: Local, pi: Array | None, bags: BagRange) -> Array:
     """Eqs. (25) and (28) of some bags, written to ``local``; the four data terms of their bound."""
     rows, w = bags.rows, shard.weights[bags.first : bags.last]
     mu = local.mu[rows]
     c = np.sqrt(gp.second_moment(shard.X[rows], mu, local.s2[rows]))
-    q = shard.rule(mu, shard.labels_of(bags), None if pi is None else pi[rows])
+    labels = shard.labels.chunk(bags.first, bags.last)
+    if shard.rule.breaks_ties:
+        labels = replace(labels, keys=shard.keys[rows])
+    q = shard.rule.update(mu, labels, None if pi is None else pi[rows])
     local.theta[rows], local.pi[rows] = shard.density.theta(c), q.pi
     scale_mixture = shard.instance_weights[rows] @ shard.density.log_prob(c)
     return np.array([w @ q.potential, scale_mixture, w @ q.bags, w @ q.entropy])

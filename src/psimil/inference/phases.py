@@ -16,6 +16,8 @@ PASSES = {"kernel": "kernel passes", "fit": "passes", "batches": "passes", "loo"
 RIVALS = "other kernels"
 REFITS = "refits for calibration"
 THRESHOLDS = "thresholds"
+# In passes, about: the kernel's moves make passes three times as long; a fit of rivals, and one without each fold
+CLIMB, REST, RIVAL_PASSES, REFIT_FOLDS, REFIT_PASSES = 111.0, 10.0, 15, 10, 30
 
 
 class Step(NamedTuple):
@@ -89,3 +91,21 @@ def tell_plan(phases: Mapping[str, float]) -> None:
     """
     for listener in _listeners.get():
         listener(Plan(phases))
+
+
+def tell_phases(*, taught_first: bool, moves: bool, guarded: bool, refitted: bool) -> None:
+    """Tell the phases that a fit is to go through, each with the passes that it is worth.
+
+    Parameters
+    ----------
+    taught_first : the kernel is learned in passes of its own.
+    moves : the kernel is learned at all.
+    guarded, refitted : other kernels are tried, and bags held out by refits.
+    """
+    plan = {PASSES["kernel"]: CLIMB} if taught_first else {}
+    plan[PASSES["fit"]] = CLIMB if moves and not taught_first else REST
+    if guarded:
+        plan |= {RIVALS: 4.0 * RIVAL_PASSES, PASSES["loo"]: REST}
+    if refitted:
+        plan[REFITS] = float(REFIT_FOLDS * REFIT_PASSES)
+    tell_plan(plan | {THRESHOLDS: REST})

@@ -1,4 +1,4 @@
-"""q(v) = N(m, S) in whitened coordinates."""
+"""q(v) = N(m, S) in whitened coordinates, and q(f) of instances, Eq. (30)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import cho_solve
 
-from psimil.foundations.linalg import cholesky, inverse_upper, solve_lower, solve_upper
+from psimil.compute.blas import multiply_upper
+from psimil.compute.numpy_backend import chunk_rows, ordered_map, scratch, single_threaded_blas
+from psimil.foundations.linalg import cholesky, inverse_upper
+from psimil.inference.sparse_gp import SparseGP
 
 Array = NDArray[Any]
 
@@ -37,11 +41,6 @@ class Posterior:
         """The prior N(0, I): Eq. (2) with u = L v."""
         return cls(np.zeros(size), np.eye(size))
 
-    @classmethod
-    def concentrated(cls, size: int, spread: float) -> Posterior:
-        """N(0, spread^2 I): a start from which densities with two basins find the one near zero."""
-        return cls(np.zeros(size), np.eye(size) / spread)
-
     @cached_property
     def U(self) -> Array:
         """R^-T (M, M), upper triangular: S = U U'."""
@@ -68,7 +67,7 @@ def from_natural(precision: Array, linear: Array) -> Posterior:
     array([0.5])
     """
     R = cholesky(precision, scale=1.0).L
-    return Posterior(solve_upper(R.T, solve_lower(R, linear)), R)
+    return Posterior(cho_solve((R, True), linear, check_finite=False), R)
 
 
 def global_update(V_theta_V: Array, V_kappa: Array) -> Posterior:
@@ -89,3 +88,41 @@ def global_update(V_theta_V: Array, V_kappa: Array) -> Posterior:
     precision = V_theta_V.copy()
     precision[np.diag_indices_from(precision)] += 1.0
     return from_natural(precision, V_kappa)
+
+
+@single_threaded_blas()
+def latent_moments(gp: SparseGP, posterior: Posterior, X: Array) -> tuple[Array, Array]:
+    """Mean and variance (N,) of f at X (N, D), Eq. (30): mu = V m, s2 = k~ + |V R^-T|^2.
+
+    When K_zz is well conditioned and there is no residual, one triangular product K_xz (L^-T R^-T) does.
+    """
+    dtype, rows = X.dtype, chunk_rows(gp.size, X.dtype)
+    mu, s2 = np.empty(len(X)), np.empty(len(X))
+    fused = gp.residual == "projected" and gp.well_conditioned(X.itemsize)
+    M, Z, U, m = len(gp.Z), gp.Z.astype(dtype), posterior.U.astype(dtype), posterior.m.astype(dtype)
+    # K_xz times these two columns gives the mean and, with a constant mean, the last column of W
+    columns = gp.L_inverse_T @ np.column_stack([posterior.m[:M], posterior.U[:M, -1]])
+    T = np.ascontiguousarray(gp.L_inverse_T @ posterior.U[:M, :M], dtype=dtype)
+    columns = columns.astype(dtype)
+
+    def fused_part(start: int) -> None:
+        part = slice(start, start + rows)
+        W = gp.kernel.gram(X[part], Z, out=scratch("W", (len(X[part]), M), dtype))
+        both = W @ columns
+        mu[part] = both[:, 0] + (gp.bias * m[-1] if gp.bias else 0.0)
+        multiply_upper(W, T)
+        s2[part] = np.vecdot(W, W)
+        if gp.bias:
+            s2[part] += np.square(both[:, 1] + gp.bias * U[-1, -1])
+
+    def stable_part(start: int) -> None:
+        part = slice(start, start + rows)
+        W = gp.features(X[part], out=scratch("W", (len(X[part]), gp.size), dtype))
+        k = gp.residual_variance(X[part], W)
+        mu[part] = W @ m
+        multiply_upper(W, U)
+        s2[part] = k + np.vecdot(W, W)
+
+    for _ in ordered_map(fused_part if fused else stable_part, range(0, len(X), rows)):
+        pass
+    return mu, s2

@@ -4,24 +4,39 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logit, ndtri
 
 from psimil.foundations.errors import InputError
-from psimil.inference.aggregates import AGGREGATES
 from psimil.inference.intervals import instance_interval
-from psimil.inference.moments import BagMoments, InstanceMoments
+from psimil.inference.moments import AGGREGATES, BagMoments, InstanceMoments
 from psimil.model.bag_checks import per_instance
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from psimil.inference.thresholds import InstanceRecalibration
+    from psimil.model.bags import Bags
 
 Array = NDArray[Any]
+
+
+class BagLayout(NamedTuple):
+    """Which bags, and which instances are theirs.
+
+    Parameters
+    ----------
+    names : (B,) of the bags.
+    offsets : (B + 1,) first instance of each bag.
+    rows : (N,) the caller's row of each instance; None where they come in that order.
+    """
+
+    names: Array
+    offsets: Array
+    rows: Array | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +76,7 @@ class Prediction:
     @classmethod
     def build(
         cls,
-        bags: tuple[Array, Array, Array | None],
+        bags: BagLayout | Bags,
         latent: tuple[Array, Array],
         instances: InstanceMoments,
         *,
@@ -70,10 +85,10 @@ class Prediction:
         level: float = 0.95,
         joint_std: Array | None = None,
     ) -> Prediction:
-        """From ids, offsets and rows of the bags, latent moments, and instance moments."""
-        ids, offsets, rows = bags
-        found = AGGREGATES[aggregate].moments(instances, offsets)
-        return cls(ids, offsets, rows, *latent, instances, found, aggregate, *thresholds, level, joint_std)
+        """From the bags, latent moments, and instance moments."""
+        found = AGGREGATES[aggregate].moments(instances, bags.offsets)
+        layout = (bags.names, bags.offsets, bags.rows)
+        return cls(*layout, *latent, instances, found, aggregate, *thresholds, level, joint_std)
 
     @property
     def prob(self) -> Array:

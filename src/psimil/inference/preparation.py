@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.compute.backend import backend_for
 from psimil.compute.numpy_backend import chunk_rows
 from psimil.foundations.errors import InputError
 from psimil.inference.options import Options
 from psimil.inference.phases import INDUCING, tell
-from psimil.inference.shards import SHARD_ROWS, InMemory, Shard, Shards, StreamedShards
+from psimil.inference.shards import SHARD_ROWS, Shard, Shards, StreamedShards
 from psimil.inference.sparse_gp import SparseGP
 from psimil.inference.trained import TrainedModel
 from psimil.model.bags import Bags
@@ -65,16 +64,16 @@ def prepare_in_memory(
     kept = options.chunk_size is None and X.itemsize * len(X) * gp.size <= KEPT_BYTES
     shard = Shard(
         X,
-        Labels(supervision.T, bags.offsets, options.log_H, supervision.known),
+        Labels(supervision.T, bags.offsets, np.log(options.H), supervision.known),
         supervision.weights,
         options.density,
         options.rule,
-        backend_for(options.device),
+        options.backend,
         rows=options.chunk_size or chunk_rows(gp.size, X.dtype),
         keep=kept,
         whole=kept,
     )
-    return Prepared(scaling, gp, InMemory(shard))
+    return Prepared(scaling, gp, shard)
 
 
 def prepare_streamed(
@@ -98,14 +97,14 @@ def prepare_streamed(
     rows = options.chunk_size or SHARD_ROWS
     shards = StreamedShards(
         bags.stream,
-        Labels(supervision.T, bags.offsets, options.log_H),
+        Labels(supervision.T, bags.offsets, np.log(options.H)),
         supervision.weights,
         scaling,
         options.density,
         options.rule,
         rows if batch_bags is None else max(1, round(batch_bags * len(bags.X) / len(bags))),
         options.dtype,
-        backend_for(options.device),
+        options.backend,
     )
     tell(INDUCING, 0, 1)
     gp = sampled_sparse_gp(bags, scaling, supervision, options, rng)

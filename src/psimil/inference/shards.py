@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from psimil.compute.backend import Backend
 from psimil.compute.numpy_backend import NUMPY
+from psimil.inference.phases import tell
 from psimil.inference.sparse_gp import SparseGP
 from psimil.model.densities import Density
 from psimil.model.label_posteriors import EXACT, Labels, Rule
@@ -60,6 +61,8 @@ def split_bags(offsets: Array, rows: int) -> list[BagRange]:
 class Shard:
     """Bags in model coordinates with the model's fixed choices: everything a pass reads, nothing it changes.
 
+    Data in memory are one such shard, which therefore has what :class:`Shards` asks for.
+
     Parameters
     ----------
     X : (n, D) features in model coordinates, bag after bag.
@@ -98,17 +101,13 @@ class Shard:
         """V and k~ of a block; [K_xz, b] for V where that is enough, see :meth:`unwhitened`."""
         if not self.keep:
             X = self.X[block.rows]
-            V = self.backend.features(gp, X, whiten=not self.unwhitened(gp), scratch=True)
+            V = self.backend.features(gp, X, whiten=not self.unwhitened(gp), reuse=True)
             return V, gp.residual_variance(X, V, self.backend.on_host)
-        self.project(gp)
-        return self.kept["V"][block.rows], self.kept["k"][block.rows]
-
-    def project(self, gp: SparseGP) -> None:
-        """Work out V and k~ of all rows where they are kept, unless they are there already."""
-        if self.keep and self.kept.get("gp") is not gp:
+        if self.kept.get("gp") is not gp:
             self.kept.pop("V", None)  # before there are two
             V = self.backend.features(gp, self.X)
             self.kept.update(gp=gp, V=V, k=gp.residual_variance(self.X, V, self.backend.on_host))
+        return self.kept["V"][block.rows], self.kept["k"][block.rows]
 
     def unwhitened(self, gp: SparseGP) -> bool:
         """Whether blocks are [K_xz, b]: where V is not kept, whitening the sums instead saves a triangular product."""
@@ -127,15 +126,23 @@ class Shard:
         """(n,) a number made of each instance's features, the same wherever the instance stands."""
         return np.asarray(self.X @ np.cos(np.arange(1.0, self.X.shape[1] + 1)), dtype=np.float64)
 
-    def labels_of(self, block: BagRange) -> Labels:
-        """The labels of a block, with keys where the label posterior breaks ties."""
-        labels = self.labels.chunk(block.first, block.last)
-        return replace(labels, keys=self.keys[block.rows]) if self.rule.breaks_ties else labels
-
     @cached_property
     def instance_weights(self) -> Array:
         """(n,) weight of each instance: that of its bag."""
         return self.labels.spread(self.weights)
+
+    @property
+    def in_memory(self) -> Shard:
+        """Itself."""
+        return self
+
+    def with_density(self, density: Density) -> Shard:
+        """The same data under another density."""
+        return replace(self, density=density)
+
+    def map(self, task: Callable[[Shard], Result], ranges: Iterable[BagRange] | None = None) -> Iterator[Result]:
+        """One result."""
+        yield task(self)
 
 
 class Shards(Protocol):
@@ -166,46 +173,6 @@ class Shards(Protocol):
 
     def map(self, task: Callable[[Shard], Result], ranges: Iterable[BagRange] | None = None) -> Iterator[Result]:
         """The task's results for these shards, or for all, in their order."""
-
-
-@dataclass(frozen=True, eq=False)
-class InMemory:
-    """All data in one shard."""
-
-    shard: Shard
-
-    @property
-    def labels(self) -> Labels:
-        """Of all bags."""
-        return self.shard.labels
-
-    @property
-    def weights(self) -> Array:
-        """(B,) weight of each bag."""
-        return self.shard.weights
-
-    @property
-    def density(self) -> Density:
-        """Of the model."""
-        return self.shard.density
-
-    @property
-    def ranges(self) -> list[BagRange]:
-        """One."""
-        return [BagRange(0, len(self.labels.T), 0, len(self.shard.X))]
-
-    @property
-    def in_memory(self) -> Shard:
-        """The shard."""
-        return self.shard
-
-    def with_density(self, density: Density) -> InMemory:
-        """The same data under another density."""
-        return InMemory(replace(self.shard, density=density))
-
-    def map(self, task: Callable[[Shard], Result], ranges: Iterable[BagRange] | None = None) -> Iterator[Result]:
-        """One result."""
-        yield task(self.shard)
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,11 +218,15 @@ class StreamedShards:
         return Shard(X, self.labels.chunk(bags.first, bags.last), weights, self.density, self.rule, self.backend)
 
     def map(self, task: Callable[[Shard], Result], ranges: Iterable[BagRange] | None = None) -> Iterator[Result]:
-        """The task's results in order; reading goes one shard ahead."""
-        todo = iter(self.ranges if ranges is None else ranges)
+        """The task's results in order, each told; reading goes one shard ahead."""
+        ranges = list(self.ranges if ranges is None else ranges)
+        todo = iter(ranges)
         with ThreadPoolExecutor(1) as reader:
             waiting = [reader.submit(self.shard, bags) for bags in [next(todo, None)] if bags is not None]
-            while waiting:
+            for number in range(len(ranges)):
                 shard = waiting.pop().result()
                 waiting += [reader.submit(self.shard, bags) for bags in [next(todo, None)] if bags is not None]
-                yield task(shard)
+                result = task(shard)
+                if len(ranges) > 1:
+                    tell("parts of the data", number + 1, len(ranges))
+                yield result

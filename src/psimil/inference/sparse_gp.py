@@ -49,9 +49,13 @@ class SparseGP:
         factor = cholesky(kernel.gram(Z, Z))
         return cls(kernel, Z, factor.L, factor.jitter, bias, residual)
 
-    def with_kernel(self, kernel: Kernel, Z: Array | None = None) -> Self:
+    def rebuilt(self, kernel: Kernel, Z: Array | None = None) -> Self:
         """The same prior with another kernel, and with other inducing points if given."""
         return type(self).build(kernel, self.Z if Z is None else Z, bias=self.bias, residual=self.residual)
+
+    def with_parameters(self, log_parameters: Array) -> Self:
+        """The same inducing points under other kernel parameters (P,)."""
+        return self.rebuilt(self.kernel.with_log_parameters(log_parameters))
 
     @property
     def size(self) -> int:

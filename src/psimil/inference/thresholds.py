@@ -1,19 +1,52 @@
-"""Decision thresholds and instance recalibration from out-of-bag scores."""
+"""What bags that the fit has not seen teach a model: aggregate, calibration, thresholds and recalibration."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.isotonic import isotonic_regression
 
 from psimil.foundations.logistic import sigmoid
+from psimil.inference.calibration import IDENTITY, LatentBags, best_aggregate, calibration_helps, fit_calibration
+from psimil.inference.moments import AGGREGATES, probabilities
+
+if TYPE_CHECKING:
+    from psimil.inference.options import Options
+    from psimil.inference.trained import TrainedModel
 
 Array = NDArray[Any]
 
 MAX_KNOTS = 200
+
+
+def taught(model: TrainedModel, unseen: LatentBags, options: Options) -> TrainedModel:
+    """The model with aggregate, calibration, thresholds and recalibration from latent moments of unseen bags."""
+    T = unseen.T
+    if options.aggregate == "auto":
+        unseen = replace(unseen, aggregate=best_aggregate(unseen, options.calibrate))
+    calibration = IDENTITY
+    if options.calibrate is not False and 0 < T.sum() < len(T):
+        if options.calibrate is True or calibration_helps(unseen):
+            calibration = fit_calibration(unseen)
+    latent = calibration.apply(unseen.mean, unseen.variance)
+    instances = probabilities(latent, model.expectation, rng=np.random.default_rng(model.seed))
+    log_odds, negative = instances.log_odds, np.repeat(T, np.diff(unseen.offsets)) == 0
+    threshold, rate, of_instances = options.threshold, options.false_positive_rate, 0.5
+    if threshold is None:
+        threshold = bag_threshold(AGGREGATES[unseen.aggregate].moments(instances, unseen.offsets).log_odds, T)
+    if rate is not None:
+        of_instances = instance_threshold(log_odds, negative, rate)
+    return replace(
+        model,
+        aggregate=unseen.aggregate,
+        calibration=calibration,
+        threshold=float(threshold),
+        instance_threshold=of_instances,
+        recalibration=fit_recalibration(log_odds, negative),
+    )
 
 
 def bag_threshold(log_odds: Array, T: Array) -> float:

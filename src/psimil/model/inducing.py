@@ -57,10 +57,7 @@ def choose_inducing(X: Array, positive: Array, count: int, how: str, kernel: Ker
     return np.unique(np.concatenate(points), axis=0)
 
 
-@cache
-def _libraries() -> ThreadpoolController:
-    """BLAS and OpenMP; looking for them takes as long as a small k-means."""
-    return ThreadpoolController()
+_libraries = cache(ThreadpoolController)  # BLAS and OpenMP; looking for them takes as long as a small k-means
 
 
 def _kmeans(X: Array, count: int, rng: np.random.Generator) -> Array:

@@ -175,10 +175,6 @@ class Rule:
     breaks_ties: bool = False
     ascends: bool = True
 
-    def __call__(self, mu: Array, labels: Labels, previous: Array | None = None) -> LabelPosterior:
-        """q(y) given the latent means mu (N,) and the previous pi (N,)."""
-        return self.update(mu, labels, previous)
-
 
 EXACT, GIVEN = Rule(exact), Rule(given)
 RULES = {"exact": EXACT, "mean_field": Rule(mean_field, breaks_ties=True)}

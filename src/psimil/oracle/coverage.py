@@ -61,6 +61,7 @@ def interval_coverage(
     ours = np.empty(f.shape)
     for i in range(repeats):
         local = settle(replace(problem, labels=replace(problem.labels, T=T[i])), gp).local
+        assert local is not None  # of data in memory
         ours[i] = ndtr((f[i] - local.mu) / np.sqrt(local.s2))
     rows = []
     for level in levels:

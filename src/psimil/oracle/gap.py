@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 from psimil.figures.canvas import check_columns
 from psimil.foundations.errors import InputError
 from psimil.foundations.logistic import sigmoid, softplus
-from psimil.inference.calibration import IDENTITY
 from psimil.inference.ascent import KernelState, Pass, ascend
+from psimil.inference.calibration import IDENTITY
 from psimil.inference.joint import joint_std
-from psimil.inference.latent import latent_moments
-from psimil.inference.moments import instance_moments, noisy_or
-from psimil.inference.shards import InMemory, Shard
+from psimil.inference.moments import NoisyOr, instance_moments
+from psimil.inference.posterior import latent_moments
+from psimil.inference.shards import Shard
 from psimil.inference.sparse_gp import SparseGP
+from psimil.model.label_posteriors import RULES
 from psimil.oracle.evidence import Evidence, sampled_evidence
 from psimil.oracle.gibbs import draw_posterior, mean_and_error
 from psimil.oracle.latent_model import LatentModel, model_of, prior_root
@@ -43,7 +44,7 @@ def settle(problem: Shard, gp: SparseGP, *, tolerance: float = 1e-11, most: int 
     -1.989
     """
     last = np.nan  # nothing is close to it
-    for record in ascend(InMemory(problem), KernelState.first(gp), accelerate=False):
+    for record in ascend(problem, KernelState.first(gp), accelerate=False):
         if abs(record.bound.total - last) <= tolerance * abs(last):
             return record
         if record.step >= most:
@@ -69,7 +70,7 @@ def bound_gap(
     """
     model, T = model_of(problem, gp), problem.labels.T
     w = draw_posterior(model, T, rng, chains=chains, draws=draws)
-    bounds = {rule: settle(replace(problem, rule=rule), gp).bound.total for rule in ("exact", "mean_field")}
+    bounds = {rule: settle(replace(problem, rule=RULES[rule]), gp).bound.total for rule in ("exact", "mean_field")}
     return bounds, sampled_evidence(model, T, w, rng)
 
 
@@ -156,10 +157,11 @@ def _variational(
     record = settle(problem, gp)
     mean, variance = latent_moments(gp, record.posterior, X_new)
     instances = instance_moments(mean, variance)
-    bags = noisy_or(instances, offsets)
+    bags = NoisyOr().moments(instances, offsets)
     joint = joint_std(
         gp, record.posterior, X_new, offsets, aggregate="noisy_or", calibration=IDENTITY, rng=rng, samples=20_000
     )
+    assert record.local is not None  # of data in memory
     return {
         "latent mean": mean,
         "latent deviation": np.sqrt(variance),

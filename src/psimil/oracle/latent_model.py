@@ -182,7 +182,7 @@ def model_of(problem: Shard, gp: SparseGP) -> LatentModel:
         raise InputError(f"oracle (problem, gp): they must be a Shard and a SparseGP, got {kinds}.")
     if not isinstance(problem.density, HyperbolicSecant):
         raise InputError("oracle (density): only the hyperbolic secant has a Gibbs sampler here. Use HyperbolicSecant.")
-    if problem.weighted:
+    if (problem.weights != 1).any():
         raise InputError("oracle (weights): weighted bags are no model. Use weights of one.")
     if problem.labels.known is not None:
         raise InputError("oracle (known labels): known instance labels are not supported. Leave them out.")

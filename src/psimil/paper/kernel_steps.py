@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from psimil.foundations.errors import DataWarning
 from psimil.inference.ascent import KernelState, KernelStep, Pass, Schedule
-from psimil.inference.kernel_learning import MOVE, warn_refused, with_kernel
+from psimil.inference.collapsed import MOVE, warn_refused
 from psimil.inference.options import Options
 from psimil.inference.passes import run_pass
 from psimil.inference.phases import tell
@@ -82,9 +82,9 @@ class PaperStep:
     def __call__(self, state: KernelState, record: Pass, shards: Shards) -> KernelState:
         """The kernel with the highest J, and q(u) unchanged; labels first follow q(u)."""
         shard, iteration = shards.in_memory, record.step
-        assert shard is not None  # streamed fits refuse these hyperparameters
+        assert shard is not None and record.local is not None  # streamed fits refuse these hyperparameters
         m, S = unwhiten(state.gp, state.posterior)
-        pi = run_pass(replace(shard, keep=False), state.gp, state.posterior, record.found.pi)[0].pi
+        pi = run_pass(replace(shard, keep=False), state.gp, state.posterior, record.local.pi)[0].pi
         seed, weight = (self.seed, 0.5) if self.published else (self.seed + iteration, 1.0)
         objective = PaperObjective(m, S, pi, shard, self.samples, self.log_z, self.published, seed, weight)
         share, least = (1.0, 1e-4) if self.published else (1.0 / len(shard.X), 0.0)
@@ -109,7 +109,7 @@ class PaperStep:
             move = self.rate * share * gradient * rates
             if share * (value + left * (gradient @ move)) < highest + least:
                 break
-            gp = with_kernel(state.gp, gp.kernel.log_parameters + move)
+            gp = gp.with_parameters(gp.kernel.log_parameters + move)
         return state if kept is state.gp else KernelState(kept, whiten(kept, m, S))
 
 

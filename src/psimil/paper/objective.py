@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.compute.numpy_backend import Scratch, ordered_map
+from psimil.compute.numpy_backend import ordered_map, scratch
 from psimil.foundations.linalg import cholesky, solve_lower, solve_upper
 from psimil.foundations.quadrature import gauss_hermite
 from psimil.inference.log_z import jensen
@@ -51,7 +51,6 @@ class PaperObjective:
     seed: int = 0
     kl_weight: float = 1.0
     _grams: list[MovingGram] = field(default_factory=list, init=False, repr=False, compare=False)
-    _scratch: Scratch = field(default_factory=Scratch, init=False, repr=False, compare=False)
 
     def __call__(self, gp: SparseGP) -> tuple[float, Array, float]:
         """J, its gradient by the log kernel parameters, and the effective sample size of log Z (inf if exact).
@@ -116,7 +115,7 @@ class PaperObjective:
         shard, chunk, kernel = self.shard, self.shard.ranges[i], gp.kernel
         rows = slice(chunk.start, chunk.stop)
         w, shape = shard.instance_weights[rows], (len(moving.X), len(Q))
-        K, KQ, wide_K = (self._scratch.array(name, shape, np.float64) for name in ("K", "KQ", "wide K"))
+        K, KQ, wide_K = (scratch(name, shape, np.float64) for name in ("K", "KQ", "wide K"))
         moving.gram(kernel, out=K)
         np.matmul(K, Q, out=KQ)
         linear = K @ columns

@@ -1,23 +1,24 @@
-"""What inference asks of a kernel."""
+"""What inference asks of a kernel, and sums of kernels."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from psimil.foundations.errors import InputError
 
-if TYPE_CHECKING:
-    from psimil.model.kernels.algebra import Sum
-
 Array = NDArray[Any]
 
 
 class Kernel(ABC):
     """A positive definite function of two points with positive parameters, learned as their logarithms.
+
+    A kernel is a frozen dataclass; its fields are its parameters, each a number, or where the field is not called
+    ``variance``, one number per feature. None stands for what :meth:`resolve` fills in.
 
     Examples
     --------
@@ -49,18 +50,42 @@ class Kernel(ABC):
     def diagonal_adjoint(self, X: Array, w: Array) -> Array:
         """(P,) sum_n w_n dk(x_n, x_n) / d log parameter."""
 
+    def __post_init__(self) -> None:
+        """Refuse parameters that are not positive."""
+        for name, value in vars(self).items():
+            if value is not None and not isinstance(value, Kernel):
+                positive(value, name, most=0 if name == "variance" else 1)
+
     @property
-    @abstractmethod
     def log_parameters(self) -> Array:
-        """(P,) logarithms of the parameters."""
+        """(P,) logarithms of the parameters, in the order of the fields."""
+        if None in (values := list(vars(self).values())):
+            raise InputError(f"{type(self).__name__} has no length scale yet. Call resolve(n_features) first.")
+        return np.concatenate([v.log_parameters if isinstance(v, Kernel) else np.log(np.ravel(v)) for v in values])
 
-    @abstractmethod
-    def with_log_parameters(self, values: Array) -> Kernel:
-        """The same kernel with other parameters."""
+    def with_log_parameters(self, values: Array) -> Self:
+        """The same kernel with other parameters, exp(values)."""
+        changed: dict[str, Any] = {}
+        for name, old in vars(self).items():
+            size = len(old.log_parameters) if isinstance(old, Kernel) else np.size(old)
+            new, values = values[:size], values[size:]
+            if isinstance(old, Kernel):
+                changed[name] = old.with_log_parameters(new)
+            else:
+                changed[name] = float(np.exp(new[0])) if np.ndim(old) == 0 else tuple(map(float, np.exp(new)))
+        return replace(self, **changed)  # type: ignore[type-var]  # kernels are dataclasses
 
-    @abstractmethod
-    def resolve(self, n_features: int) -> Kernel:
-        """The same kernel with every None filled in for D features, and its shape checked."""
+    def resolve(self, n_features: int) -> Self:
+        """The same kernel with sqrt(D) for every None, and one number per feature where there are several."""
+        changed: dict[str, Any] = {}
+        for name, value in vars(self).items():
+            if isinstance(value, Kernel):
+                changed[name] = value.resolve(n_features)
+            elif np.ndim(value) > 0 and len(value) != n_features:
+                raise InputError(f"kernel has {len(value)} length scales but data has {n_features} features.")
+            else:
+                changed[name] = float(np.sqrt(n_features)) if value is None else value
+        return replace(self, **changed)  # type: ignore[type-var]  # kernels are dataclasses
 
     @abstractmethod
     def spectral_sample(self, rng: np.random.Generator, count: int, n_features: int) -> Array:
@@ -76,9 +101,48 @@ class Kernel(ABC):
         """Sum of two kernels."""
         if not isinstance(other, Kernel):
             return NotImplemented
-        from psimil.model.kernels.algebra import Sum
-
         return Sum(self, other)
+
+
+@dataclass(frozen=True)
+class Sum(Kernel):
+    """k = left + right, written ``left + right``.
+
+    Examples
+    --------
+    >>> from psimil.model.kernels import Constant, Linear
+    >>> (Linear(1.0) + Constant(2.0)).gram(np.array([[1.0]]), np.array([[3.0]]))
+    array([[5.]])
+    """
+
+    left: Kernel
+    right: Kernel
+
+    def gram(self, X: Array, Z: Array, out: Array | None = None) -> Array:
+        """K_xz, (n, M)."""
+        K = self.right.gram(X, Z, out)
+        self.left.add_gram(K, X, Z)
+        return K
+
+    def diagonal(self, X: Array) -> Array:
+        """k(x_n, x_n), (n,)."""
+        return self.left.diagonal(X) + self.right.diagonal(X)
+
+    def gram_adjoint(self, X: Array, Z: Array, A: Array, K: Array | None = None) -> Array:
+        """Derivatives of the left kernel, then of the right, whose gram is what the left one leaves of K."""
+        for_left = A if self.left.keeps_adjoint else A.copy()
+        by_left = self.left.gram_adjoint(X, Z, for_left)
+        if K is not None:
+            self.left.add_gram(K, X, Z, -1.0)
+        return np.concatenate([by_left, self.right.gram_adjoint(X, Z, A, K)])
+
+    def diagonal_adjoint(self, X: Array, w: Array) -> Array:
+        """Derivatives of the left kernel, then of the right."""
+        return np.concatenate([self.left.diagonal_adjoint(X, w), self.right.diagonal_adjoint(X, w)])
+
+    def spectral_sample(self, rng: np.random.Generator, count: int, n_features: int) -> Array:
+        """Refused: features of a sum are two sets with their own variances."""
+        raise InputError('log_z="rff" needs a single stationary kernel (RBF or Matern), got Sum.')
 
 
 def positive(value: Any, name: str, *, most: int = 0) -> Array:

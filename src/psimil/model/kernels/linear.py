@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from psimil.compute.blas import add_product
 from psimil.foundations.errors import InputError
-from psimil.model.kernels.base import Kernel, positive
+from psimil.model.kernels.base import Kernel
 
 Array = NDArray[Any]
 
@@ -23,26 +23,9 @@ class _Scaled(Kernel):
 
     variance: float = 1.0
 
-    def __post_init__(self) -> None:
-        """Refuse a variance that is not positive."""
-        positive(self.variance, "variance")
-
     def diagonal_adjoint(self, X: Array, w: Array) -> Array:
         """(1,): derivative by log variance."""
         return np.array([w @ self.diagonal(X)])
-
-    @property
-    def log_parameters(self) -> Array:
-        """Log variance."""
-        return np.asarray(np.log(np.array([self.variance])))
-
-    def with_log_parameters(self, values: Array) -> Self:
-        """The same kernel with another variance."""
-        return replace(self, variance=float(np.exp(values[0])))
-
-    def resolve(self, n_features: int) -> Self:
-        """Nothing to fill in."""
-        return self
 
     def spectral_sample(self, rng: np.random.Generator, count: int, n_features: int) -> Array:
         """Refused: the kernel is not stationary."""

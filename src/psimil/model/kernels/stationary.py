@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.foundations.errors import InputError
-from psimil.model.kernels.base import Kernel, positive
+from psimil.model.kernels.base import Kernel
 
 Array = NDArray[Any]
 
@@ -29,12 +28,6 @@ class Stationary(Kernel):
     variance: float = 1.0
     lengthscale: float | Sequence[float] | None = None
 
-    def __post_init__(self) -> None:
-        """Refuse parameters that are not positive."""
-        positive(self.variance, "variance")
-        if self.lengthscale is not None:
-            positive(self.lengthscale, "lengthscale", most=1)
-
     @abstractmethod
     def profile(self, s: Array) -> Array:
         """g(s), elementwise; may overwrite s."""
@@ -43,26 +36,10 @@ class Stationary(Kernel):
     def slope(self, s: Array) -> Array:
         """dg / ds, elementwise."""
 
-    def resolve(self, n_features: int) -> Self:
-        """Lengthscale None becomes sqrt(D)."""
-        if self.lengthscale is None:
-            return replace(self, lengthscale=float(np.sqrt(n_features)))
-        if np.ndim(self.lengthscale) > 0 and np.shape(self.lengthscale) != (n_features,):
-            raise InputError(
-                f"kernel has {np.size(self.lengthscale)} length scales but data has {n_features} features."
-            )
-        return self
-
-    @property
-    def _separate(self) -> bool:
-        return np.asarray(self.lengthscale).ndim > 0
-
-    def _scales(self, n_features: int) -> Array:
-        """One length scale, or one per feature; None stands for sqrt(D) here as in :meth:`resolve`."""
-        return np.asarray(np.sqrt(n_features) if self.lengthscale is None else self.lengthscale, dtype=np.float64)
-
     def _scaled(self, X: Array) -> Array:
-        return np.asarray(X / self._scales(X.shape[1]).astype(X.dtype))
+        """X over the length scales; None stands for sqrt(D) here as in :meth:`resolve`."""
+        scales = np.sqrt(X.shape[1]) if self.lengthscale is None else self.lengthscale
+        return np.asarray(X / np.asarray(scales, dtype=X.dtype))
 
     def _squared_distance(self, X: Array, Z: Array) -> Array:
         centre = Z.mean(axis=0)  # only differences count, and small numbers keep their digits
@@ -90,33 +67,18 @@ class Stationary(Kernel):
 
     def _scale_adjoint(self, X: Array, Z: Array, B: Array, factor: float) -> Array:
         """(L,): derivatives by log length scales, for the adjoint factor B (n, M) of s."""
-        x, z = self._scaled(X), self._scaled(Z)
+        x, z, separate = self._scaled(X), self._scaled(Z), np.ndim(self.lengthscale) > 0  # type: ignore[arg-type]
         # sum_nm B_nm (x_nd - z_md)^2, feature by feature or for all together, from one product with B
-        x2, z2 = (x**2, z**2) if self._separate else (np.vecdot(x, x)[:, None], np.vecdot(z, z)[:, None])
+        x2, z2 = (x**2, z**2) if separate else (np.vecdot(x, x)[:, None], np.vecdot(z, z)[:, None])
         sums = np.column_stack([x, x2, np.ones(len(x), dtype=x.dtype)]).T @ B
         D = x.shape[1]
         cross = np.vecdot(sums[:D], z.T)
-        q = sums[D:-1].sum(axis=1) + sums[-1] @ z2 - 2.0 * (cross if self._separate else cross.sum())
+        q = sums[D:-1].sum(axis=1) + sums[-1] @ z2 - 2.0 * (cross if separate else cross.sum())
         return np.asarray(-2.0 * factor * q)
 
     def diagonal_adjoint(self, X: Array, w: Array) -> Array:
         """Only the variance moves the diagonal."""
         return np.concatenate([[self.variance * w.sum()], np.zeros(len(self.log_parameters) - 1)])
-
-    @property
-    def log_parameters(self) -> Array:
-        """Log variance, then log length scales."""
-        if self.lengthscale is None:
-            raise InputError(f"{type(self).__name__} has no length scale yet. Call resolve(n_features) first.")
-        return np.asarray(
-            np.log(np.concatenate([[self.variance], np.ravel(np.asarray(self.lengthscale, dtype=np.float64))]))
-        )
-
-    def with_log_parameters(self, values: Array) -> Self:
-        """The same kernel with exp(values)."""
-        v, lengthscale = np.exp(values[0]), np.exp(values[1:])
-        shape = tuple(map(float, lengthscale)) if self._separate else float(lengthscale[0])
-        return replace(self, variance=float(v), lengthscale=shape)
 
 
 @dataclass(frozen=True)
@@ -158,7 +120,7 @@ class RBF(Stationary):
 
     def spectral_sample(self, rng: np.random.Generator, count: int, n_features: int) -> Array:
         """Gaussian frequencies."""
-        scale = np.broadcast_to(self._scales(n_features), n_features)
+        scale = 1.0 / self._scaled(np.ones((1, n_features)))[0]
         return np.asarray(rng.standard_normal((n_features, count)) / scale[:, None])
 
 
@@ -168,7 +130,7 @@ class _Matern(Stationary):
 
     def spectral_sample(self, rng: np.random.Generator, count: int, n_features: int) -> Array:
         """Student-t frequencies with 2 nu degrees of freedom."""
-        scale = np.broadcast_to(self._scales(n_features), n_features)
+        scale = 1.0 / self._scaled(np.ones((1, n_features)))[0]
         chi2 = rng.chisquare(2 * self._order, size=count) / (2 * self._order)
         return np.asarray(rng.standard_normal((n_features, count)) / np.sqrt(chi2) / scale[:, None])
 
