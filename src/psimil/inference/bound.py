@@ -45,6 +45,7 @@ class Statistics:
 
     Examples
     --------
+    >>> import numpy as np
     >>> sums = Statistics(np.ones((1, 1)), np.ones(1), 1.0, 2.0, 3.0, 4.0)
     >>> (sums + sums).bags, sums.scaled(0.5).entropy
     (6.0, 2.0)

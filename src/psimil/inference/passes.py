@@ -58,9 +58,8 @@ def run_pass(shard: Shard, gp: SparseGP, posterior: Posterior, pi: Array | None 
         V, k = shard.features(gp, bags)
         local.mu[rows], squares = shard.backend.row_squares(V, m, U)
         local.s2[rows] = k + squares
-        for found in shard.backend.map(
-            partial(_labels_and_theta, shard, gp, local, pi), shard.ranges if shard.whole else [bags]
-        ):
+        ranges = shard.ranges if shard.whole else [bags]
+        for found in shard.backend.map(partial(_labels_and_theta, shard, gp, local, pi), ranges):
             terms += found
         w = shard.instance_weights[rows]
         sums = shard.backend.weighted_sums(V, w * local.theta[rows], w * (local.pi[rows] - 0.5))

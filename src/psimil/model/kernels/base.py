@@ -59,7 +59,8 @@ class Kernel(ABC):
     @property
     def log_parameters(self) -> Array:
         """(P,) logarithms of the parameters, in the order of the fields."""
-        if None in (values := list(vars(self).values())):
+        values = list(vars(self).values())
+        if any(value is None for value in values):
             raise InputError(f"{type(self).__name__} has no length scale yet. Call resolve(n_features) first.")
         return np.concatenate([v.log_parameters if isinstance(v, Kernel) else np.log(np.ravel(v)) for v in values])
 
