@@ -1,0 +1,1 @@
+"""What is fitted: scikit-learn classifiers of bags."""

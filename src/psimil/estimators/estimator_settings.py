@@ -1,0 +1,119 @@
+"""What an estimator's parameters and evaluation set come to, checked once before a fit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psimil.estimators.inputs import features_of, read_bags, read_labels
+from psimil.estimators.voice import say_pass
+from psimil.foundations.errors import InputError
+from psimil.foundations.numbers import at_least
+from psimil.inference.options import Options, check_flag
+from psimil.inference.preparation import Supervision
+from psimil.inference.training import Callback
+from psimil.model.bags import Bags
+from psimil.model.densities import Density
+from psimil.model.features import as_real
+from psimil.model.labels import Classes
+
+Array = NDArray[Any]
+
+
+def check_shell(estimator: Any) -> None:
+    """Refuse parameters that inference never sees: warm_start, verbose and feature_fingerprint."""
+    check_flag(warm_start=estimator.warm_start)
+    if not isinstance(estimator.verbose, (bool, np.bool_)):
+        at_least(0, whole=True, verbose=estimator.verbose)
+    check_fingerprint(estimator.feature_fingerprint)
+
+
+def check_fingerprint(fingerprint: Any) -> None:
+    """Refuse what is neither text nor None.
+
+    Examples
+    --------
+    >>> check_fingerprint(7)
+    Traceback (most recent call last):
+    psimil.foundations.errors.InputError: feature_fingerprint must be text, got 7.
+    """
+    if not isinstance(fingerprint, (str, type(None))):
+        raise InputError(f"feature_fingerprint must be text, got {fingerprint!r}.")
+
+
+def callbacks_of(callbacks: Sequence[Callback] | None, verbose: int) -> tuple[Callback, ...]:
+    """The caller's callbacks, and one that says the passes when ``verbose`` asks for it.
+
+    Examples
+    --------
+    >>> callbacks_of(None, 0), len(callbacks_of([print], 1))
+    ((), 2)
+    """
+    if callable(callbacks) or not hasattr(callbacks or (), "__iter__"):
+        raise InputError(f"callbacks must be a list of functions, got {type(callbacks).__name__}.")
+    given = tuple(callbacks or ())
+    for number, callback in enumerate(given):
+        if not callable(callback):
+            raise InputError(f"callback {number} cannot be called, got {callback!r}. Give functions of one dict.")
+    return (*given, say_pass) if verbose else given
+
+
+def evaluation_of(
+    eval_set: tuple[Any, Any] | None, training: Bags, classes: Classes, early_stopping: str | None
+) -> tuple[Bags, Array] | None:
+    """Bags and labels that early stopping watches, checked against the training bags."""
+    if eval_set is None:
+        if early_stopping in ("auc", "log_loss"):
+            raise InputError(f'early_stopping "{early_stopping}" needs eval_set=(bags, y).')
+        return None
+    if not isinstance(eval_set, (tuple, list)) or len(eval_set) != 2:
+        raise InputError("eval_set must be a pair (bags, y).")
+    bags = read_bags(eval_set[0], what="evaluation set")
+    if bags.n_features != training.n_features:
+        raise InputError(f"eval_set has {bags.n_features} features, expected {training.n_features}.")
+    bags = features_of(bags, training.n_features, training.feature_names)
+    _, T = read_labels(eval_set[1], bags, classes=classes)
+    if early_stopping == "auc" and T.min() == T.max():
+        raise InputError('early_stopping "auc" needs evaluation bags of both labels.')
+    return bags, T
+
+
+def options_of(estimator: Any, n_features: int, density: Density) -> Options:
+    """The parameters of an estimator, checked."""
+    values = {f.name: getattr(estimator, f.name) for f in fields(Options)}
+    values["density"] = density
+    if estimator.inducing_points is not None:
+        Z = as_real(estimator.inducing_points, "inducing_points")
+        if Z.ndim != 2 or Z.shape[1] != n_features or len(Z) == 0 or not np.isfinite(Z).all():
+            raise InputError(f"inducing_points have shape {Z.shape}, expected (points, {n_features}), all finite.")
+        values["inducing_points"] = Z
+    return Options(**values)
+
+
+def streaming_of(
+    client: Any,
+    checkpoint: Any,
+    bags: Bags,
+    supervision: Supervision,
+    options: Options,
+    rng: np.random.Generator,
+    batch_bags: int | None,
+) -> dict[str, Any]:
+    """Who works out the parts of a fit, where its progress is kept, and from where it goes on."""
+    found: dict[str, Any] = {}
+    if client is not None:
+        if options.device is not None:
+            raise InputError("device and client exclude each other: workers of a cluster compute with NumPy.")
+        from psimil.distributed.parts import DaskParts
+
+        found["spread"] = lambda parts: DaskParts.of(parts, client, bags)
+    if checkpoint is not None:
+        from psimil.distributed.checkpoint import Checkpoint
+
+        kept = Checkpoint.of_fit(checkpoint, bags, supervision, options, rng, batch_bags)
+        found |= {"keep": kept.write, "begun": kept.read()}
+    return found

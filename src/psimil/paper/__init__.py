@@ -1,0 +1,1 @@
+"""What only the paper and its published code need: presets, baselines, experiments and their figures."""
