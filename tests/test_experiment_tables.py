@@ -13,7 +13,7 @@ import pytest
 
 from psimil.foundations.errors import InputError
 from psimil.paper.experiments.paper_numbers import paper_table, paper_value
-from psimil.paper.render import heading, summarise, to_csv, to_latex, to_markdown
+from psimil.results.render import heading, summarise, to_csv, to_latex, to_markdown
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = Path(os.environ.get("PSIMIL_DATA", ROOT.parent / "shared" / "data"))

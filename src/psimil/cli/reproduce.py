@@ -151,7 +151,7 @@ def _write_splits(workspace: Any, planned: list[Job], directory: str | None) -> 
 
 def _tables(scores: pd.DataFrame) -> Iterator[tuple[str, list[str], list[list[str]]]]:
     """One table per protocol, task and kind of measured bags."""
-    from psimil.paper.render import heading
+    from psimil.results.render import heading
 
     shown = [name for name in SHOWN if f"{name}_mean" in scores]
     for (protocol, task, measured_on), part in scores.groupby(["protocol", "task", "measured_on"], sort=False):

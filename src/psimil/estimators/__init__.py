@@ -1,1 +1,1 @@
-"""What is fitted: scikit-learn classifiers of bags."""
+"""The scikit-learn shell around inference."""

@@ -1,1 +1,1 @@
-"""What only the paper and its published code need: presets, baselines, experiments and their figures."""
+"""What only the paper or its published code needs, plugged into inference through its protocols."""

@@ -26,8 +26,8 @@ from psimil.paper.experiments.plans import LARGE
 from psimil.paper.experiments.summary import cnn_table, paired_tests, score_table, selected, time_table
 from psimil.paper.experiments.workspace import Workspace
 from psimil.paper.figures import bars_table, plot_bars, plot_time_auc, time_auc_table
-from psimil.paper.render import to_csv, to_latex, to_markdown
 from psimil.results.referral_curve import referral_curve
+from psimil.results.render import to_csv, to_latex, to_markdown
 
 if TYPE_CHECKING:
     import pandas as pd

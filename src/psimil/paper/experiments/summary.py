@@ -8,7 +8,7 @@ import numpy as np
 
 from psimil.foundations.errors import InputError
 from psimil.paper.experiments.significance import compare
-from psimil.paper.render import summarise
+from psimil.results.render import summarise
 
 if TYPE_CHECKING:
     import pandas as pd

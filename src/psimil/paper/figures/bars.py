@@ -11,7 +11,7 @@ from psimil.figures.canvas import BLACK, COLOURS, axes_or_new
 from psimil.figures.lettering import SMALLEST, axes_points, legend_below, literal, titled
 from psimil.foundations.errors import InputError
 from psimil.paper.figures.spread import ends, largest_score
-from psimil.paper.render import heading, summarise
+from psimil.results.render import heading, summarise
 
 if TYPE_CHECKING:
     import pandas as pd
