@@ -41,7 +41,7 @@ NEIGHBOURS = {
 NEIGHBOURS["cli"] = set(NEIGHBOURS)
 NEIGHBOURS["__init__"] = {"version"}
 NEIGHBOURS["__main__"] = {"cli"}
-EXPECTED = {"compute", "cluster"}  # rooms that may not be there
+EXPECTED = {"compute", "cluster", "distributed"}  # rooms that may not be there
 QUIET = {"os", "pathlib", "io", "logging", "pandas", "sys", "shutil", "tempfile", "subprocess", "socket", "matplotlib"}
 LIMIT = 300
 
