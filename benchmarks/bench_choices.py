@@ -14,9 +14,9 @@ from timing import last_line
 
 from psimil import GVGPMIL, RBF, VGPMIL, GammaMixture, Linear
 from psimil.datasets import digits_bags, load_musk1, read_classic
-from psimil.experiments.plans import GRID
 from psimil.foundations.errors import DataWarning
-from psimil.metrics import bag_metrics
+from psimil.paper.experiments.plans import GRID
+from psimil.results.metrics import bag_metrics
 
 M = 50
 

@@ -9,7 +9,7 @@ from timing import last_line
 
 from psimil import GVGPMIL, VGPMIL
 from psimil.datasets import mnist_split
-from psimil.metrics import bag_metrics, instance_metrics
+from psimil.results.metrics import bag_metrics, instance_metrics
 
 
 def main() -> None:

@@ -25,7 +25,7 @@ from psimil.ct.series import read_series
 from psimil.ct.windows import BLOOD, apply_windows
 from psimil.inference.moments import instance_moments
 from psimil.inference.prediction import Prediction
-from psimil.result_set import ResultSet
+from psimil.results.result_set import ResultSet
 from psimil.viewer.feedback_store import FeedbackStore
 from psimil.viewer.settings import Settings
 from psimil.viewer.viewed import Viewed

@@ -4,7 +4,7 @@ import numpy as np
 
 from psimil import HyperbolicSecant, PsiVGPMIL, SmoothLaplace, density_from_log
 from psimil.datasets import make_bags
-from psimil.metrics import bag_metrics, instance_metrics
+from psimil.results.metrics import bag_metrics, instance_metrics
 
 
 def main() -> None:

@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 
 from psimil import GVGPMIL, PsiVGPMIL, datasets
-from psimil.metrics import bag_metrics
+from psimil.results.metrics import bag_metrics
 
 
 def main() -> None:

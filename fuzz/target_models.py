@@ -17,15 +17,15 @@ from safetensors import SafetensorError
 from safetensors.numpy import load
 from target import MAX_BYTES, Target
 
-from psimil.ct.tensor_file import digest
 from psimil.datasets import make_bags
-from psimil.estimator import PsiVGPMIL
+from psimil.estimators.psi_vgpmil import PsiVGPMIL
+from psimil.files.model_file import _digest
+from psimil.files.schema import kernel_json
+from psimil.files.tensor_file import digest
 from psimil.foundations.errors import PsimilError
 from psimil.model.kernels import RBF, Constant, Kernel, Linear, Matern32
-from psimil.result_file import NAME
-from psimil.result_set import ResultSet
-from psimil.schema import kernel_json
-from psimil.storage import _digest
+from psimil.results.result_file import NAME
+from psimil.results.result_set import ResultSet
 
 PREDICTED = 4  # one in so many models that load must also predict
 FLOATS = (0.0, -0.0, 1.0, -1.0, 5e-324, 1e-300, 1e150, 1e300, 1.8e308, -1e300, float("nan"), float("inf"))

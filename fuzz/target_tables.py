@@ -20,8 +20,8 @@ from target import MAX_BYTES, Target
 
 from psimil.store.archive import Archive
 from psimil.store.chunks import csv_chunks, parquet_chunks
+from psimil.store.tables import read_bags
 from psimil.store.tabular import Table
-from psimil.tables import read_bags
 
 KINDS = (".csv", ".csv.gz", ".parquet", ".npz")  # the first byte of an input, modulo 8, says which; 4 to 7: in chunks
 WORDS = (b"bag", b"label", b"instance_label", b"\n", b",", b'"', b"\r", b"\xef\xbb\xbf", b"\xff\xfe", b"NA", b"PAR1")

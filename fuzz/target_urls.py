@@ -18,7 +18,7 @@ from target import Target
 
 from psimil.inference.moments import instance_moments
 from psimil.inference.prediction import Prediction
-from psimil.result_set import ResultSet
+from psimil.results.result_set import ResultSet
 from psimil.viewer.app import create_app
 from psimil.viewer.feedback_store import FeedbackStore
 from psimil.viewer.security import HEADERS

@@ -15,12 +15,12 @@ from matplotlib.axes import Axes
 
 from psimil import RBF, VGPMIL, Bags, GammaMixture, HyperbolicSecant, SmoothLaplace, StudentT
 from psimil.datasets import DigitBags, digits_bags, make_bags
-from psimil.experiments.referral import area_under_referral, referral_curve
 from psimil.figures import new_figure, plot_bag, plot_digits, plot_history, plot_referral, plot_reliability, plot_theta
 from psimil.figures.canvas import BLUE, ORANGE
 from psimil.figures.lettering import legend_below, titled
 from psimil.inference.prediction import Prediction
-from psimil.metrics import bag_metrics, instance_metrics
+from psimil.results.metrics import bag_metrics, instance_metrics
+from psimil.results.referral_curve import area_under_referral, referral_curve
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
 TRAIN, TEST = np.arange(200), np.arange(200, 400)

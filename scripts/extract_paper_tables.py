@@ -2,7 +2,7 @@
 
 Usage::
 
-    python scripts/extract_paper_tables.py psi-vgpmil.tex > src/psimil/experiments/data/paper_tables.csv
+    python scripts/extract_paper_tables.py psi-vgpmil.tex > src/psimil/paper/experiments/data/paper_tables.csv
 
 Tables of results (4 to 9) give one row per dataset, features, inducing points, model and metric with mean and standard
 deviation. Tables 1 to 3 (datasets, literature on RSNA and on CQ500) give one row per source and column with the cell's

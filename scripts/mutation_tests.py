@@ -3,9 +3,9 @@
 from pathlib import Path
 
 TESTS = {
-    "atomic": "atomic storage store_writer",
-    "schema": "model_file_edges kernel_facts storage_damage storage",
-    "storage": "model_file_edges storage_damage storage",
+    "files/atomic": "atomic storage store_writer",
+    "files/schema": "model_file_edges kernel_facts storage_damage storage",
+    "files/model_file": "model_file_edges storage_damage storage",
     "store": "store_edges store_import_edges store_writer store_bags store_imports store_damage",
     "store/archive": "store_import_edges store_imports store_damage store_writer",
     "store/chunks": "store_import_edges store_imports store_damage store_writer",

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from psimil.experiments.report import draw_scores
+from psimil.paper.experiments.report import draw_scores
 
 RESULTS = Path(__file__).parents[1] / "results"
 

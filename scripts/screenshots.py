@@ -24,7 +24,7 @@ from psimil.ct.series import read_series
 from psimil.ct.study import Series
 from psimil.ct.windows import BLOOD, apply_windows
 from psimil.model.bags import Bags
-from psimil.result_set import ResultSet
+from psimil.results.result_set import ResultSet
 from psimil.viewer.feedback_store import FeedbackStore
 from psimil.viewer.viewed import Viewed
 from psimil.viewer.volumes import volumes_of

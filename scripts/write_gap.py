@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import subprocess
+import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,26 +19,20 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from psimil.atomic import atomic_write
-from psimil.environment import environment
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+
+from oracle import bound_gap, compare, gap_summary, interval_coverage, model_of, simulate, simulated_ranks
+from oracle.gap_figure import plot_gap
 from psimil.figures.canvas import DOTS_PER_INCH
-from psimil.figures.gap import plot_gap
+from psimil.files.atomic import atomic_write
+from psimil.files.csv_table import write_table
+from psimil.files.environment import environment
 from psimil.inference.preparation import MEAN_SCALE
 from psimil.inference.problem import Problem
 from psimil.inference.sparse_gp import SparseGP
 from psimil.model.densities import HyperbolicSecant
 from psimil.model.kernels import RBF
 from psimil.model.label_posteriors import Labels
-from psimil.oracle import (
-    bound_gap,
-    compare,
-    gap_summary,
-    interval_coverage,
-    model_of,
-    simulate,
-    simulated_ranks,
-)
-from psimil.tables import write_table
 
 TEXT = Path(__file__).with_name("gap_text.md")
 TABLES = ("gap", "gap-bounds", "gap-ranks", "gap-coverage")

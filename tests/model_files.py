@@ -5,7 +5,7 @@ import json
 import numpy as np
 from safetensors.numpy import load, save
 
-from psimil.storage import _digest
+from psimil.files.model_file import _digest
 
 
 def take_apart(data):

@@ -179,8 +179,8 @@ def serve():
     import psimil.cli.fitted
     import psimil.cli.results
     import psimil.distributed.checkpoint
-    import psimil.estimator
-    import psimil.rundir
+    import psimil.estimators.psi_vgpmil
+    import psimil.files.rundir
     import psimil.store  # noqa: F401
 
     print("ready", flush=True)

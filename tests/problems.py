@@ -10,6 +10,7 @@ from itertools import pairwise, product
 
 import numpy as np
 
+from psimil.files.schema import DENSITIES as LISTED
 from psimil.inference.posterior import Posterior
 from psimil.inference.problem import Problem
 from psimil.inference.sparse_gp import SparseGP
@@ -17,7 +18,6 @@ from psimil.model.custom_density import density_from_log
 from psimil.model.densities import ClippedGammaMixture, GammaMixture, HyperbolicSecant, SmoothLaplace, StudentT
 from psimil.model.kernels import RBF
 from psimil.model.label_posteriors import Labels
-from psimil.schema import DENSITIES as LISTED
 
 
 def _custom_log_psi(x):
@@ -34,7 +34,7 @@ DENSITIES = [
     SmoothLaplace(2.0, 0.3),
     CUSTOM,
 ]
-# A density that is new in psimil.schema.DENSITIES joins every test with its default parameters.
+# A density that is new in psimil.files.schema.DENSITIES joins every test with its default parameters.
 NEW = [kind() for kind in LISTED.values() if kind not in {*map(type, DENSITIES), ClippedGammaMixture}]
 DENSITIES += NEW
 

@@ -6,8 +6,8 @@ import numpy as np
 from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin
 
+from psimil.estimators.inputs import read_bags, read_labels, read_random_state
 from psimil.foundations.errors import NotFitted
-from psimil.labels import read_bags, read_labels, read_random_state
 from psimil.model.scaling import Scaling
 
 

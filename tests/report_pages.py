@@ -6,7 +6,7 @@ import numpy as np
 
 from psimil.inference.moments import instance_moments
 from psimil.inference.prediction import Prediction
-from psimil.result_set import ResultSet
+from psimil.results.result_set import ResultSet
 
 VOID = {"meta", "img", "br", "line", "circle"}
 

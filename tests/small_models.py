@@ -4,8 +4,8 @@ from itertools import pairwise
 
 import numpy as np
 
+from oracle import model_of
 from problems import labellings, make, normal_grid
-from psimil.oracle import model_of
 
 
 def sigmoid(x):

@@ -5,10 +5,10 @@ from functools import cache
 import numpy as np
 
 from psimil import VGPMIL
-from psimil.bagtable import BagTable
+from psimil.data.bagtable import BagTable
 from psimil.datasets import make_bags
 from psimil.model.bags import Bags
-from psimil.tabular_results import tabular_results
+from psimil.results.tabular_results import tabular_results
 
 NAMES = ("a", "b", "c", "d", "e", "f")
 

@@ -6,7 +6,7 @@ import pytest
 
 from psimil import Bags
 from psimil.foundations.errors import InputError
-from psimil.tables import read_bags
+from psimil.store.tables import read_bags
 from tiny import fitted, problem
 
 X = np.arange(6.0).reshape(3, 2)

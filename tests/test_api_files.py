@@ -7,12 +7,13 @@ import pandas as pd
 import pytest
 
 from psimil import Bags, datasets
-from psimil.feedback import Feedback, read_feedback, with_feedback, write_feedback
+from psimil.files.csv_table import write_table
+from psimil.files.model_file import load_model, save_model
+from psimil.files.paths import as_path
 from psimil.foundations.errors import InputError
-from psimil.paths import as_path
-from psimil.storage import load_model, save_model
+from psimil.results.feedback import Feedback, read_feedback, with_feedback, write_feedback
 from psimil.store import StoreWriter, import_bags, is_store, open_store, read_manifest, verify_store
-from psimil.tables import read_bags, write_table
+from psimil.store.tables import read_bags
 
 BAGS = Bags.from_list([[[1.0]], [[2.0]]], ids=["a", "b"])
 FRAME = pd.DataFrame({"a": [1]})

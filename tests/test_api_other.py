@@ -4,22 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import psimil.figures
-import psimil.oracle
-from psimil import VGPMIL
-from psimil.figures import (
-    history_table,
-    new_figure,
-    plot_gap,
-    plot_history,
-    plot_referral,
-    plot_theta,
-    referral_table,
-    save_figure,
-    theta_table,
-)
-from psimil.foundations.errors import InputError
-from psimil.oracle import (
+import oracle
+from oracle import (
     LatentModel,
     draw_polya_gamma,
     draw_posterior,
@@ -30,6 +16,19 @@ from psimil.oracle import (
     simulate,
     simulated_ranks,
 )
+from oracle.gap_figure import plot_gap
+from psimil import VGPMIL
+from psimil.figures import (
+    history_table,
+    new_figure,
+    plot_history,
+    plot_referral,
+    plot_theta,
+    referral_table,
+    save_figure,
+    theta_table,
+)
+from psimil.foundations.errors import InputError
 from psimil.testing import check_mil_estimator, mil_checks
 
 OTHER = pd.DataFrame({"a": [1.0]})
@@ -39,12 +38,15 @@ HISTORY = [{"stage": "fit", "iteration": 1, "elbo": -9.5}]
 
 FIGURES = {
     "gap of other columns": (lambda: plot_gap(OTHER), "the table has no column quantity, variational, oracle, error."),
-    "gap of nothing": (lambda: plot_gap(None), "the table must be that of psimil.oracle.compare, got NoneType."),
+    "gap of nothing": (lambda: plot_gap(None), "the table must be that of oracle.compare, got NoneType."),
     "summary of other columns": (lambda: gap_summary(OTHER), "the table has no column quantity, variational"),
-    "summary of nothing": (lambda: gap_summary([1]), "the table must be that of psimil.oracle.compare, got list."),
+    "summary of nothing": (lambda: gap_summary([1]), "the table must be that of oracle.compare, got list."),
     "referral of a frame": (lambda: plot_referral(OTHER), "curves must be tables by model, got DataFrame."),
     "referral of other columns": (lambda: plot_referral({"a": OTHER}), "the table has no column fraction_kept, error."),
-    "referral of lists": (lambda: referral_table({"a": [1]}), "the table must be that of psimil.experiments.referral"),
+    "referral of lists": (
+        lambda: referral_table({"a": [1]}),
+        "the table must be that of psimil.results.referral_curve",
+    ),
     "history of nothing": (lambda: plot_history(None), "history must be the history_ of an estimator, one mapping per"),
     "history of an estimator": (lambda: history_table(VGPMIL()), "history must be the history_ of an estimator"),
     "history of numbers": (lambda: history_table([1.0]), "history must be the history_ of an estimator"),
@@ -161,9 +163,9 @@ def test_a_cluster_needs_an_address(address):
 
 
 def test_no_name_of_the_oracle_hides_a_module():
-    modules = {name for name, value in vars(psimil.oracle).items() if type(value).__name__ == "module"}
+    modules = {name for name, value in vars(oracle).items() if type(value).__name__ == "module"}
     assert "latent_model" in modules
-    assert not modules & set(psimil.oracle.__all__)
+    assert not modules & set(oracle.__all__)
 
 
 def test_labels_of_a_right_shape_are_taken_as_they_are():

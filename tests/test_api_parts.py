@@ -19,8 +19,8 @@ from psimil import (
 )
 from psimil.figures.bag import bag_table
 from psimil.foundations.errors import InputError
-from psimil.metrics import bag_metrics, expected_calibration_error, instance_metrics
 from psimil.model.densities import ClippedGammaMixture
+from psimil.results.metrics import bag_metrics, expected_calibration_error, instance_metrics
 from tiny import fitted, problem
 
 STATIONARY = [RBF, Matern32, Matern52]

@@ -7,8 +7,8 @@ import pytest
 from sklearn.model_selection import StratifiedKFold
 
 from psimil.datasets import load_musk1, load_musk2
-from psimil.experiments.arithmetic import possible_counts
-from psimil.experiments.paper_numbers import paper_table
+from psimil.paper.experiments.arithmetic import possible_counts
+from psimil.paper.experiments.paper_numbers import paper_table
 
 
 def enumerated(mean, sd, sizes, digits):

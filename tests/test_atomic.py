@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from psimil import atomic
-from psimil.atomic import atomic_write
+from psimil.files import atomic
+from psimil.files.atomic import atomic_write
 from psimil.foundations.errors import OutputError
 
 SRC = Path(atomic.__file__).parents[1]
@@ -161,7 +161,7 @@ def test_a_killed_writer_tears_nothing_and_is_cleaned_up(target):
     script = textwrap.dedent(
         """
         import sys, time
-        from psimil.atomic import atomic_write
+        from psimil.files.atomic import atomic_write
         def write(stream):
             stream.write(b"half"); stream.flush(); print("ready", flush=True); time.sleep(60)
         atomic_write(sys.argv[1], write)

@@ -8,9 +8,9 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from psimil import VGPMIL, Bags, MultiLabelMIL
-from psimil.bag_values import values_of_bags
 from psimil.datasets import make_bags
 from psimil.foundations.errors import DataWarning, InputError
+from psimil.model.labels import values_of_bags
 
 IDS = ["p0", "p1", "p2", "p10", "p11"]  # sorted as text: p0, p1, p10, p11, p2
 ROWS = [0, 0, 1, 2, 2, 3, 4]

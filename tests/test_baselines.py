@@ -10,10 +10,11 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GridSearchCV
 from sklearn.utils.validation import check_is_fitted
 
-from psimil import Bags, baselines
-from psimil.baselines import AttentionMIL, BagForest, BagSVM
+from psimil import Bags
 from psimil.datasets import make_bags
 from psimil.foundations.errors import DataWarning, InputError, NotFitted
+from psimil.paper import baselines
+from psimil.paper.baselines import AttentionMIL, BagForest, BagSVM
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
 

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from psimil import Bags
-from psimil.baselines import AttentionMIL, BagSVM
-from psimil.baselines.network import GatedAttention, segment_softmax
-from psimil.baselines.network_training import Schedule, hold_out, log_loss, train_network
 from psimil.datasets import make_bags
 from psimil.foundations.errors import DataWarning, InputError
+from psimil.paper.baselines import AttentionMIL, BagSVM
+from psimil.paper.baselines.network import GatedAttention, segment_softmax
+from psimil.paper.baselines.network_training import Schedule, hold_out, log_loss, train_network
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
 

@@ -10,10 +10,10 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from psimil import Bags
-from psimil.baselines import BagForest, BagSVM, bag_statistics
-from psimil.baselines.sigmoid import Sigmoid
 from psimil.datasets import make_bags
 from psimil.foundations.errors import InputError
+from psimil.paper.baselines import BagForest, BagSVM, bag_statistics
+from psimil.paper.baselines.sigmoid import Sigmoid
 
 BAGS, Y, _ = make_bags(n_bags=80, separation=5.0, seed=1)
 TEST, Y_TEST, _ = make_bags(n_bags=100, separation=5.0, seed=2)

@@ -7,10 +7,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_predict, cross_val_score
 
 from psimil import VGPMIL, PsiVGPMIL
-from psimil.baselines import BagSVM
-from psimil.classes import Classes, label_values
 from psimil.datasets import make_bags
 from psimil.foundations.errors import DataWarning, InputError
+from psimil.model.labels import Classes, label_values
+from psimil.paper.baselines import BagSVM
 
 BAGS, T, _ = make_bags(n_bags=40, separation=3.0, seed=1)
 SETTINGS = {"n_inducing": 8, "max_iter": 10, "tol": 0.0, "random_state": 0}

@@ -10,7 +10,7 @@ import pytest
 from commands import QUICK, call, fails, frame_of, processor_seconds, trained
 from psimil import PsiVGPMIL
 from psimil.datasets import make_bags
-from psimil.tables import read_bags
+from psimil.store.tables import read_bags
 from psimil.version import VERSION
 
 RUN = {

@@ -10,7 +10,7 @@ from commands import fails, frame_of
 from psimil.cli.data import data
 from psimil.cli.main import Commands
 from psimil.store import open_store
-from psimil.tables import read_bags
+from psimil.store.tables import read_bags
 
 app = typer.Typer(cls=Commands, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 app.callback()(lambda: None)

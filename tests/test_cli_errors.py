@@ -161,7 +161,7 @@ def test_a_bug_is_one_line_and_debug_shows_where(files, monkeypatch):
     def broken(*_, **__):
         raise KeyError("nobody expected this")
 
-    monkeypatch.setattr("psimil.storage.load_model", broken)
+    monkeypatch.setattr("psimil.files.model_file.load_model", broken)
     fails(call("info", files / "run"), 70, "nobody expected this", "report")
     done = call("info", files / "run", "--debug")
     assert done.exit_code == 70 and "Traceback" in done.stderr

@@ -6,7 +6,7 @@ import pytest
 
 from psimil.foundations.errors import InputError
 from psimil.store import import_bags
-from psimil.tables import read_bags
+from psimil.store.tables import read_bags
 
 pa = pytest.importorskip("pyarrow")
 

@@ -8,7 +8,7 @@ import pytest
 from sklearn.base import clone
 
 from psimil import GVGPMIL, RBF, VGPMIL, GammaMixture, HyperbolicSecant, PsiVGPMIL
-from psimil.baselines import AttentionMIL, BagForest, BagSVM
+from psimil.paper.baselines import AttentionMIL, BagForest, BagSVM
 from psimil.testing import check_mil_estimator, mil_checks
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")

@@ -14,9 +14,9 @@ torch = pytest.importorskip("torch")
 
 from psimil.ct.augmentation import Augmentation  # noqa: E402
 from psimil.ct.cnn_training import train_cnn  # noqa: E402
-from psimil.ct.tensor_file import read_tensors, write_tensors  # noqa: E402
 from psimil.ct.training_run import scan_logit  # noqa: E402
 from psimil.ct.weights import state_arrays  # noqa: E402
+from psimil.files.tensor_file import read_tensors, write_tensors  # noqa: E402
 from psimil.foundations.errors import InputError, NumericalFailure  # noqa: E402
 
 KIND = "AttCNN checkpoint"

@@ -23,9 +23,9 @@ from psimil.ct.slice_labels import read_slice_labels
 from psimil.ct.training_set import read_training_set
 from psimil.ct.truth import slice_truth, truth_scores
 from psimil.ct.windows import BRAIN, WINDOWS
-from psimil.feedback import Feedback, write_feedback
+from psimil.files.rundir import opened
 from psimil.foundations.errors import DataWarning, InputError, MissingFile, ModelFileError, NotFitted
-from psimil.rundir import opened
+from psimil.results.feedback import Feedback, write_feedback
 
 NOW = datetime(2026, 1, 2, 3, 4, 5)
 

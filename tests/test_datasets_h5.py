@@ -179,7 +179,7 @@ def test_an_interrupted_write_keeps_the_old_file(folder, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("psimil.atomic.os.fsync", full)
+    monkeypatch.setattr("psimil.files.atomic.os.fsync", full)
     with pytest.raises(OutputError, match=r"cannot write slide_b.h5: no space left \(old file kept\)"):
         datasets.write_h5(folder, BAGS)
     assert (folder / "slide_b.h5").read_bytes() == old

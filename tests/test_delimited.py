@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from psimil.foundations.errors import InputError
 from psimil.store import import_bags, open_store
-from psimil.tables import read_bags
+from psimil.store.tables import read_bags
 
 ROWS = [("b", 1, 0.5, -2e-3), ("a", 0, 1234.25, 3.0), ("b", 1, 0.75, 1.5)]
 

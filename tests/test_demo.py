@@ -9,11 +9,11 @@ import pytest
 from typer.testing import CliRunner
 
 from psimil.cli.demo import summary_rows
+from psimil.cli.demo_run import FOLDS, cross_validate, fold_table, musk_frame
 from psimil.cli.main import app
 from psimil.datasets import load_musk1, make_bags
-from psimil.demo import FOLDS, cross_validate, fold_table, musk_frame
-from psimil.estimator import VGPMIL
-from psimil.metrics import bag_metrics
+from psimil.estimators.psi_vgpmil import VGPMIL
+from psimil.results.metrics import bag_metrics
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +58,7 @@ def test_the_summary_is_the_mean_over_folds(demo):
 
 
 def test_its_table_can_be_read_back(demo):
-    from psimil.tables import read_bags
+    from psimil.store.tables import read_bags
 
     bags, y = load_musk1()
     table = read_bags(demo[0] / "musk1.csv")

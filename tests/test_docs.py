@@ -151,13 +151,13 @@ def test_the_site_is_built_without_a_warning_and_asks_no_other_host(tmp_path):
 
 EXAMPLES = {
     "A new density": (
-        {"src/psimil/schema.py": 2},
+        {"src/psimil/files/schema.py": 2},
         ["tests/test_densities.py", "tests/test_pass.py", "tests/test_log_z.py", "tests/test_storage.py"],
         "TwoScales",
     ),
     "A new dataset": ({"src/psimil/datasets/__init__.py": 1}, ["tests/test_public_api.py"], "datasets"),
     "A new kernel": (
-        {"src/psimil/schema.py": 2, "tests/test_kernels.py": 2},
+        {"src/psimil/files/schema.py": 2, "tests/test_kernels.py": 2},
         ["tests/test_kernels.py"],
         "rational or spectral",
     ),

@@ -1,6 +1,6 @@
 """What a run says about where it was computed."""
 
-from psimil.environment import checkout_commit, environment
+from psimil.files.environment import checkout_commit, environment
 
 SHA = "0123456789abcdef0123456789abcdef01234567"
 

@@ -8,24 +8,21 @@ from matplotlib import pyplot
 from matplotlib.patches import Rectangle
 
 from psimil import VGPMIL
-from psimil.experiments.paper_numbers import paper_table
-from psimil.experiments.referral import referral_curve
 from psimil.figures import (
-    bars_table,
     digits_table,
     new_figure,
-    plot_bars,
     plot_digits,
     plot_referral,
     plot_strip,
-    plot_time_auc,
     referral_table,
     save_figure,
     strip_table,
-    time_auc_table,
 )
 from psimil.figures.canvas import RED
 from psimil.foundations.errors import InputError
+from psimil.paper.experiments.paper_numbers import paper_table
+from psimil.paper.figures import bars_table, plot_bars, plot_time_auc, time_auc_table
+from psimil.results.referral_curve import referral_curve
 
 
 @pytest.fixture(autouse=True)

@@ -11,15 +11,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from psimil.experiments.paper_numbers import paper_table, paper_value
-from psimil.experiments.render import heading, summarise, to_csv, to_latex, to_markdown
 from psimil.foundations.errors import InputError
+from psimil.paper.experiments.paper_numbers import paper_table, paper_value
+from psimil.results.render import heading, summarise, to_csv, to_latex, to_markdown
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = Path(os.environ.get("PSIMIL_DATA", ROOT.parent / "shared" / "data"))
 TEX = DATA.parent / "paper" / "psi-vgpmil.tex"
 needs_paper = pytest.mark.skipif(not TEX.is_file(), reason="the paper's source is not at hand")
-COMMITTED = files("psimil.experiments") / "data" / "paper_tables.csv"
+COMMITTED = files("psimil.paper.experiments") / "data" / "paper_tables.csv"
 
 
 def rows(**columns):

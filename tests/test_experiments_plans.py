@@ -6,11 +6,11 @@ from itertools import product
 
 import pytest
 
-from psimil.experiments.job import EXPERIMENTS, PROTOCOLS, Job
-from psimil.experiments.material import TO_CQ500, TO_RSNA
-from psimil.experiments.models import entry
-from psimil.experiments.plans import plan
 from psimil.foundations.errors import InputError
+from psimil.paper.experiments.job import EXPERIMENTS, PROTOCOLS, Job
+from psimil.paper.experiments.material import TO_CQ500, TO_RSNA
+from psimil.paper.experiments.models import entry
+from psimil.paper.experiments.plans import plan
 
 CASES = list(product(EXPERIMENTS, PROTOCOLS, (False, True)))
 

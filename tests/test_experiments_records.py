@@ -6,14 +6,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from psimil import workdir
 from psimil.datasets import load_musk1
-from psimil.experiments.job import Job
-from psimil.experiments.plans import plan
-from psimil.experiments.records import Records
-from psimil.experiments.trial import Trial
-from psimil.experiments.workspace import open_workspace, split_rows
+from psimil.files import workdir
 from psimil.foundations.errors import InputError, OutputError
+from psimil.paper.experiments.job import Job
+from psimil.paper.experiments.plans import plan
+from psimil.paper.experiments.records import Records
+from psimil.paper.experiments.trial import Trial
+from psimil.paper.experiments.workspace import open_workspace, split_rows
 
 JOBS = [Job("musk1", "nested", "svm", split=split) for split in range(4)]
 
@@ -73,7 +73,7 @@ def test_the_json_is_written_last(records, monkeypatch):
         if path.suffix == ".json":
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("psimil.experiments.records.atomic_write", note)
+    monkeypatch.setattr("psimil.paper.experiments.records.atomic_write", note)
     with pytest.raises(KeyboardInterrupt):
         records.keep(JOBS[0], trial(JOBS[0], cohorts=2))
     assert written == [".npz", ".npz", ".json"] and not records.has(JOBS[0])

@@ -9,13 +9,13 @@ import pandas as pd
 import pytest
 from threadpoolctl import threadpool_limits
 
-from psimil.experiments import runner
-from psimil.experiments.job import Job
-from psimil.experiments.plans import plan
-from psimil.experiments.records import Records
-from psimil.experiments.runner import run_jobs, runnable
-from psimil.experiments.trial import Trial
 from psimil.foundations.errors import InputError, MissingFile
+from psimil.paper.experiments import runner
+from psimil.paper.experiments.job import Job
+from psimil.paper.experiments.plans import plan
+from psimil.paper.experiments.records import Records
+from psimil.paper.experiments.runner import run_jobs, runnable
+from psimil.paper.experiments.trial import Trial
 
 JOBS = [
     Job("musk1", "nested", "svm", split=1),

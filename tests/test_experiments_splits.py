@@ -8,12 +8,12 @@ import pytest
 from sklearn.model_selection import StratifiedKFold
 
 from psimil.datasets import load_musk1, load_musk2, mnist_features
-from psimil.experiments import cohorts
-from psimil.experiments.cohorts import load_cohort, rows_of
-from psimil.experiments.job import Job
-from psimil.experiments.material import gather, split_of
-from psimil.experiments.splits import nested_split, paper_split, published_split
 from psimil.foundations.errors import MissingFile
+from psimil.paper.experiments import cohorts
+from psimil.paper.experiments.cohorts import load_cohort, rows_of
+from psimil.paper.experiments.job import Job
+from psimil.paper.experiments.material import gather, split_of
+from psimil.paper.experiments.splits import nested_split, paper_split, published_split
 
 MUSK = load_musk1()[1]
 MNIST = np.arange(7000) % 2

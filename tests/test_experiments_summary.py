@@ -7,8 +7,15 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from psimil.experiments.summary import cnn_table, paired_tests, score_table, selected, time_table, verdict_in_words
 from psimil.foundations.errors import InputError
+from psimil.paper.experiments.summary import (
+    cnn_table,
+    paired_tests,
+    score_table,
+    selected,
+    time_table,
+    verdict_in_words,
+)
 
 SCORES = ("accuracy", "f1", "auc", "log_loss", "brier", "ece")
 

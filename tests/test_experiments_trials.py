@@ -9,14 +9,14 @@ from sklearn.metrics import log_loss, roc_auc_score
 
 from psimil import GVGPMIL, RBF, VGPMIL
 from psimil.datasets import LabelledBags, load_musk1, make_bags
-from psimil.experiments import trial as trials
-from psimil.experiments.job import Job
-from psimil.experiments.material import TO_CQ500, TO_RSNA, split_of
-from psimil.experiments.models import CANDIDATES, REGISTRY, entry
-from psimil.experiments.trial import run_trial
-from psimil.experiments.verdict import Verdict, restored
 from psimil.foundations.errors import InputError
-from psimil.metrics import NAMES
+from psimil.paper.experiments import trial as trials
+from psimil.paper.experiments.job import Job
+from psimil.paper.experiments.material import TO_CQ500, TO_RSNA, split_of
+from psimil.paper.experiments.models import CANDIDATES, REGISTRY, entry
+from psimil.paper.experiments.trial import run_trial
+from psimil.paper.experiments.verdict import Verdict, restored
+from psimil.results.metrics import NAMES
 
 DATA = Path(os.environ.get("PSIMIL_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 needs_ich = pytest.mark.skipif(not (DATA / "ich").is_dir(), reason="the ICH files are not at hand")

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from psimil.feature_columns import FeatureColumns
+from psimil.data.feature_columns import FeatureColumns
 from psimil.foundations.errors import DataWarning, InputError
 from psimil.store import chunks, import_bags, open_store
-from psimil.tables import read_bags
+from psimil.store.tables import read_bags
 
 
 @pytest.fixture(params=["at once", "chunks of 2", "chunks of 1000"])

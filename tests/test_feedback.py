@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from commands import QUICK, call, fails, frame_of
 from psimil import PsiVGPMIL
-from psimil.bagtable import BagTable
-from psimil.feedback import COLUMNS, Feedback, read_feedback, with_feedback, write_feedback
+from psimil.data.bagtable import BagTable
 from psimil.foundations.errors import DataWarning, InputError, MissingFile, OutputError
 from psimil.model.bags import Bags
+from psimil.results.feedback import COLUMNS, Feedback, read_feedback, with_feedback, write_feedback
 
 WHEN = "2026-01-02T03:04:05Z"
 FORMULAS = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "'=1", "'", "''x"]

@@ -9,26 +9,23 @@ import pytest
 from matplotlib import pyplot
 
 from artists import check, error_ends, overlaps, texts
+from oracle.gap_figure import plot_gap
 from psimil import VGPMIL
-from psimil.experiments.referral import referral_curve
 from psimil.figures import (
-    bars_table,
     new_figure,
     plot_bag,
-    plot_bars,
     plot_digits,
-    plot_gap,
     plot_history,
     plot_referral,
     plot_reliability,
     plot_strip,
     plot_theta,
-    plot_time_auc,
     reliability_table,
-    time_auc_table,
 )
 from psimil.figures.canvas import COLOURS, LINES
 from psimil.figures.lettering import noted, typeset
+from psimil.paper.figures import bars_table, plot_bars, plot_time_auc, time_auc_table
+from psimil.results.referral_curve import referral_curve
 
 LONG = "2.25." + "3349358869668932" * 4
 SIZES = (1, 8, 60, 300, 5, 5, 5)

@@ -12,7 +12,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from psimil import VGPMIL, Bags, InputError, datasets, instancewise
 from psimil.datasets import make_bags
-from psimil.instance_wise import InstanceWise
+from psimil.estimators.instance_wise import InstanceWise
 
 QUICK = {"n_inducing": 10, "max_iter": 5, "tol": 0.0, "hyperparameters": None, "calibrate": False, "random_state": 0}
 

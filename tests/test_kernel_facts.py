@@ -3,9 +3,9 @@
 import pytest
 
 from psimil import RBF
+from psimil.files.schema import kernel_from, kernel_json
 from psimil.foundations.errors import InputError
 from psimil.model.kernels import Linear
-from psimil.schema import kernel_from, kernel_json
 
 
 def test_a_sum_comes_back():

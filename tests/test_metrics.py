@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import brier_score_loss
 
 from psimil.foundations.errors import InputError
-from psimil.metrics import bag_metrics, expected_calibration_error, instance_metrics
+from psimil.results.metrics import bag_metrics, expected_calibration_error, instance_metrics
 
 NAMES = {"accuracy", "f1", "auc", "log_loss", "brier", "ece"}
 cases = st.lists(st.tuples(st.integers(0, 1), st.floats(-8, 8)), min_size=2, max_size=30)

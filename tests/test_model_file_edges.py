@@ -7,11 +7,11 @@ import pytest
 
 from model_files import raw_file
 from problems import make, random_posterior
+from psimil.files.model_file import ModelFile, load_model, save_model
+from psimil.files.schema import model_from, model_tensors
 from psimil.foundations.errors import ModelFileError
 from psimil.inference.trained import TrainedModel
 from psimil.model.scaling import Scaling
-from psimil.schema import model_from, model_tensors
-from psimil.storage import ModelFile, load_model, save_model
 
 
 def small_model():

@@ -5,8 +5,8 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from psimil import VGPMIL, Bags
+from psimil.estimators.multilabel import MultiLabelMIL, _teaching
 from psimil.foundations.errors import InputError, MissingFile, ModelFileError, NotFitted
-from psimil.multilabel import MultiLabelMIL, _teaching
 
 
 def three_kinds(seed, n_bags=240):

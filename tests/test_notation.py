@@ -8,7 +8,8 @@ import pytest
 
 import psimil
 
-PAGE = Path(__file__).parents[1] / "docs" / "notation.md"
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "notation.md"
 SOURCE = Path(psimil.__file__).parent
 ROW = re.compile(r"^\| \((\d+)\) \| .* \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
 CITED = re.compile(r"Eqs?\. ((?:\(?\d+\)?(?:, | and | to )?)+)")
@@ -27,7 +28,8 @@ def rows():
 
 def docstring(place, name):
     """The docstring of a function, class or method, read from the syntax tree; None where there is no such name."""
-    node = ast.parse((SOURCE / place).read_text(encoding="utf-8"))
+    path = ROOT / place if place.startswith("tests/") else SOURCE / place
+    node = ast.parse(path.read_text(encoding="utf-8"))
     for part in name.split("."):
         kinds = (ast.FunctionDef, ast.ClassDef)
         node = next((n for n in node.body if isinstance(n, kinds) and n.name == part), None)

@@ -8,10 +8,10 @@ pytest.importorskip("jinja2")
 
 from commands import call
 from ct_studies import FEW, SLICES, write_studies
+from psimil.cli.demo_run import musk_frame
 from psimil.datasets import load_musk1
-from psimil.demo import musk_frame
-from psimil.metrics import bag_metrics
-from psimil.result_set import ResultSet
+from psimil.results.metrics import bag_metrics
+from psimil.results.result_set import ResultSet
 from report_pages import Page
 
 NUMBERS = ["prob", "std", "lower", "upper", "log_odds"]

@@ -13,9 +13,9 @@ from psimil.inference.options import Options
 from psimil.inference.posterior import Posterior, global_update
 from psimil.inference.preparation import Supervision
 from psimil.inference.problem import Problem
-from psimil.metrics import bag_metrics
 from psimil.model.densities import HyperbolicSecant
 from psimil.model.label_posteriors import Labels
+from psimil.results.metrics import bag_metrics
 from tiny import quick
 
 SETTINGS = {"calibrate": False, "threshold": 0.5, "false_positive_rate": None, "aggregate": "noisy_or"}

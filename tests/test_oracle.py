@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from scipy.stats import kstest
 
+from oracle import LatentModel, draw_polya_gamma, draw_posterior, model_of, simulate
+from oracle.gibbs import draw_weights, mean_and_error, scale_reduction
+from oracle.latent_model import prior_root
 from problems import dense, labellings, make, rbf
 from psimil.foundations.errors import InputError
 from psimil.model.densities import GammaMixture
-from psimil.oracle import LatentModel, draw_polya_gamma, draw_posterior, model_of, simulate
-from psimil.oracle.gibbs import draw_weights, mean_and_error, scale_reduction
-from psimil.oracle.latent_model import prior_root
 from small_models import SMALL, bags_of, quadrature_moments, sigmoid, small_model
 
 TILTS = [0.0, 1e-3, 0.3, 1.0, 2.5, 3.124, 3.126, 6.0, 20.0, 200.0]

@@ -11,11 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from problems import make
-from psimil.figures import new_figure
-from psimil.figures.gap import plot_gap
-from psimil.foundations.errors import InputError
-from psimil.oracle import (
+from oracle import (
     LatentModel,
     compare,
     draw_posterior,
@@ -26,6 +22,10 @@ from psimil.oracle import (
     sampled_evidence,
     settle,
 )
+from oracle.gap_figure import plot_gap
+from problems import make
+from psimil.figures import new_figure
+from psimil.foundations.errors import InputError
 from small_models import SMALL, quadrature_moments, small_model
 
 ROOT = Path(__file__).resolve().parent.parent

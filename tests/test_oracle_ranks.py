@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from oracle import LatentModel, Ranks, draw_polya_gamma, model_of, simulated_ranks, sweep
+from oracle.gibbs import draw_weights
 from problems import make
 from psimil.foundations.errors import InputError
-from psimil.oracle import LatentModel, Ranks, draw_polya_gamma, model_of, simulated_ranks, sweep
-from psimil.oracle.gibbs import draw_weights
 from small_models import bags_of, sigmoid, small_model
 
 

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from drawn import problems, properties, seeds
 from psimil import Bags
-from psimil.baselines import bag_statistics
 from psimil.datasets import make_bags
+from psimil.estimators.inputs import read_instance_labels, read_labels, read_weights
 from psimil.foundations.errors import DataWarning, InputError
-from psimil.labels import read_instance_labels, read_labels, read_weights
 from psimil.model.scaling import Scaling
+from psimil.paper.baselines import bag_statistics
 
 drawn_bags = problems().map(lambda drawn: drawn.bags)
 

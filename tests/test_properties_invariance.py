@@ -10,8 +10,8 @@ from sklearn.base import clone
 
 from drawn import densities, fit, problems, properties, seeds
 from psimil import Bags, PsiVGPMIL
-from psimil.baselines import AttentionMIL, BagForest, BagSVM
 from psimil.foundations.errors import DataWarning
+from psimil.paper.baselines import AttentionMIL, BagForest, BagSVM
 
 small = problems(widths=st.integers(1, 6), exponents=st.just(0.0), kinds=("plain", "duplicates"))
 BASELINES = {

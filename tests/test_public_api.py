@@ -36,7 +36,7 @@ PUBLIC = [
     "instancewise",
     "read_bags",
 ]
-HEAVY = ("numpy", "scipy", "sklearn", "pandas", "matplotlib", "rich.table", "psimil.estimator")
+HEAVY = ("numpy", "scipy", "sklearn", "pandas", "matplotlib", "rich.table", "psimil.estimators.psi_vgpmil")
 
 
 def python(code):
@@ -86,7 +86,7 @@ def test_star_import_gives_every_public_name():
 
 def test_from_import_and_attribute_give_the_same_object():
     from psimil import VGPMIL
-    from psimil.estimator import VGPMIL as HOME
+    from psimil.estimators.psi_vgpmil import VGPMIL as HOME
 
     assert VGPMIL is HOME is psimil.VGPMIL
 

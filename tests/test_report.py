@@ -12,11 +12,11 @@ pytest.importorskip("jinja2")
 from commands import call, fails
 from psimil.figures import plot_bag
 from psimil.foundations.errors import InputError
-from psimil.metrics import bag_metrics, instance_metrics
 from psimil.report import Choices, page, render_report
 from psimil.report.numerals import decimal, probability
-from psimil.result_file import NAME
-from psimil.result_set import ResultSet
+from psimil.results.metrics import bag_metrics, instance_metrics
+from psimil.results.result_file import NAME
+from psimil.results.result_set import ResultSet
 from report_pages import Page, feature_results, predicted, scan_results
 
 ONE, NONE = Choices(probable=1, uncertain=1), Choices(probable=0, uncertain=0)

@@ -7,7 +7,7 @@ from psimil.ct.slices import Slices
 from psimil.ct.thumbnails import thumbnails
 from psimil.ct.windows import BLOOD, BRAIN, SOFT
 from psimil.foundations.errors import InputError
-from psimil.tabular_results import pictures
+from psimil.results.tabular_results import pictures
 
 
 def test_pictures_span_black_to_white():

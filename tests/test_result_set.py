@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from commands import call, fails, trained
-from psimil.ct import tensor_file
+from psimil.files import tensor_file
+from psimil.files.rundir import opened
 from psimil.foundations.errors import DataWarning, InputError, MissingFile
-from psimil.result_file import FIELDS, KIND, NAME, read_result
-from psimil.result_set import ResultSet
-from psimil.rundir import opened
-from psimil.tables import read_bags
+from psimil.results.result_file import FIELDS, KIND, NAME, read_result
+from psimil.results.result_set import ResultSet
+from psimil.store.tables import read_bags
 from small_results import results_of, small_model
 
 
@@ -223,7 +223,7 @@ def test_a_file_above_the_limit_is_not_read_and_never_written(fitted, tmp_path, 
     monkeypatch.setattr(tensor_file, "MAX_BYTES", 1000)
     with pytest.raises(InputError, match="above the limit"):
         ResultSet.load(tmp_path)
-    monkeypatch.setattr("psimil.result_set.MAX_BYTES", 1000)
+    monkeypatch.setattr("psimil.results.result_set.MAX_BYTES", 1000)
     with opened(tmp_path / "run") as run:
         with pytest.warns(DataWarning, match="left out"):
             results.save(run)
@@ -275,7 +275,7 @@ def test_predict_writes_results_with_the_labels_of_the_table(tmp_path):
 def test_the_card_names_the_model_file(tmp_path, fitted):
     import hashlib
 
-    from psimil.model_card import model_card
+    from psimil.results.model_card import model_card
 
     fitted[0].save(tmp_path / "m.safetensors")
     digest = hashlib.sha256((tmp_path / "m.safetensors").read_bytes()).hexdigest()

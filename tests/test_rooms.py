@@ -1,6 +1,7 @@
-"""The house rules of the source, read from its syntax trees: directions of imports, sizes, forbidden calls."""
+"""The house rules of the source, read from its syntax trees: rooms and their neighbours, circles, sizes, calls."""
 
 import ast
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,38 @@ import psimil
 
 ROOT = Path(psimil.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
-ROOMS = ("foundations", "model", "inference", "practice")
+LOW = {"foundations", "compute", "model"}
+CORE = LOW | {"inference"}
+# Every room with the rooms that it may import; the longest name that fits a module is its room.
+NEIGHBOURS = {
+    "version": set(),
+    "foundations": set(),
+    "compute": {"foundations"},
+    "model": {"foundations", "compute"},
+    "inference": LOW,
+    "paper": CORE,
+    "files": CORE | {"version", "paper"},
+    "data": {"foundations", "model", "files"},
+    "datasets": {"foundations", "model", "files", "data"},
+    "store": {"foundations", "model", "inference", "files", "data", "datasets"},
+    "cluster": CORE | {"files", "store"},
+    "distributed": CORE | {"files", "store"},
+    "estimators": CORE | {"version", "files", "store", "cluster", "distributed", "paper"},
+    "results": CORE | {"version", "files", "data", "estimators"},
+    "figures": {"foundations", "model", "files", "results"},
+    "paper.baselines": {"foundations", "model", "estimators"},
+    "paper.figures": {"foundations", "results", "figures"},
+    "paper.experiments": CORE
+    | {"files", "datasets", "estimators", "results", "figures", "paper", "paper.baselines", "paper.figures"},
+    "report": {"version", "foundations", "inference", "results", "figures"},
+    "ct": CORE | {"version", "files", "data", "estimators", "results", "figures", "report", "paper.baselines"},
+    "viewer": {"version", "foundations", "results", "figures", "report", "ct"},
+    "testing": {"foundations", "model"},
+}
+NEIGHBOURS["cli"] = set(NEIGHBOURS)
+NEIGHBOURS["__init__"] = {"version"}
+NEIGHBOURS["__main__"] = {"cli"}
+EXPECTED = {"compute", "cluster", "distributed"}  # rooms that may not be there
 QUIET = {"os", "pathlib", "io", "logging", "pandas", "sys", "shutil", "tempfile", "subprocess", "socket", "matplotlib"}
 LIMIT = 300
 
@@ -18,13 +50,31 @@ def name_of(path):
     return ".".join(("psimil", *path.relative_to(ROOT).with_suffix("").parts))
 
 
+def module_of(path):
+    return name_of(path).removesuffix(".__init__")
+
+
 def room_of(module):
-    parts = module.split(".")
-    return parts[1] if len(parts) > 1 and parts[1] in ROOMS[:3] else "practice"
+    """The room of a module, the most particular one; a folder or file that nobody listed is its own."""
+    parts = module.split(".")[1:] or ["__init__"]
+    inner = ".".join(parts[:2])
+    return inner if inner in NEIGHBOURS else parts[0]
 
 
 def tree_of(path):
     return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def package_of(path):
+    return module_of(path).split(".") if path.name == "__init__.py" else name_of(path).split(".")[:-1]
+
+
+def _at_import(node):
+    """Every node that runs when the module is imported: all but the bodies of functions."""
+    yield node
+    if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+        for child in ast.iter_child_nodes(node):
+            yield from _at_import(child)
 
 
 def imported(tree, package, *, module_level_only=False):
@@ -32,11 +82,11 @@ def imported(tree, package, *, module_level_only=False):
     skipped = {
         id(inner)
         for node in ast.walk(tree)
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
-        for inner in ast.walk(node)
+        if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
+        for branch in node.body
+        for inner in ast.walk(branch)
     }
-    nodes = tree.body if module_level_only else list(ast.walk(tree))
-    for node in nodes:
+    for node in _at_import(tree) if module_level_only else ast.walk(tree):
         if id(node) in skipped:
             continue
         if isinstance(node, ast.Import):
@@ -44,7 +94,6 @@ def imported(tree, package, *, module_level_only=False):
         elif isinstance(node, ast.ImportFrom):
             base = package[: len(package) - node.level + 1] if node.level else []
             origin = ".".join([*base, *([node.module] if node.module else [])])
-            yield origin
             yield from (f"{origin}.{alias.name}" for alias in node.names)
 
 
@@ -58,32 +107,62 @@ def each(files):
     return pytest.mark.parametrize("path", files, ids=[name_of(f) for f in files])
 
 
-CORE = [f for f in FILES if room_of(name_of(f)) != "practice"]
+IN_CORE = [f for f in FILES if room_of(module_of(f)) in CORE | {"paper"}]
 
 
 def test_there_is_something_to_read():
     assert len(FILES) > 40
-    assert {room_of(name_of(f)) for f in FILES} == set(ROOMS)
-    assert len(CORE) > 25
+    assert {room_of(module_of(f)) for f in FILES} >= set(NEIGHBOURS) - EXPECTED
+    assert len(IN_CORE) > 25
+
+
+def test_the_hallway_is_empty():
+    assert {path.name for path in ROOT.glob("*.py")} == {"__init__.py", "__main__.py", "version.py"}
 
 
 @each(FILES)
-def test_imports_point_down(path):
-    module = name_of(path)
-    room = ROOMS.index(room_of(module))
-    package = module.split(".") if path.name == "__init__.py" else module.split(".")[:-1]
-    for target in imported(tree_of(path), package):
-        if target.split(".")[0] != "psimil" or target == "psimil":
-            continue
-        assert ROOMS.index(room_of(target)) <= room, f"{module} ({ROOMS[room]}) imports {target} ({room_of(target)})"
+def test_a_room_knows_its_neighbours_only(path):
+    module, room = name_of(path), room_of(module_of(path))
+    assert room in NEIGHBOURS, f"{module} is in a room that is not listed"
+    for target in imported(tree_of(path), package_of(path)):
+        if target.split(".")[0] == "psimil" and room_of(target) != room:
+            other = room_of(target)
+            assert other in NEIGHBOURS, f"{module} imports {target}, which is in no room"
+            assert other in NEIGHBOURS[room], f"{module} ({room}) imports {target} ({other})"
 
 
-@each(CORE)
-def test_the_core_does_not_import_the_package_itself(path):
-    assert "psimil" not in set(imported(tree_of(path), name_of(path).split(".")[:-1]))
+def circle_of(graph):
+    """The nodes of a circle, the first one again at its end; nothing where there is none."""
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return error.args[1]
+    return []
 
 
-@each(CORE)
+def imports_of_modules(files):
+    """By module, the modules that are imported when it is."""
+    known = {module_of(path) for path in files}
+    return {
+        module_of(path): {
+            target if target in known else target.rpartition(".")[0]
+            for target in imported(tree_of(path), package_of(path), module_level_only=True)
+        }
+        for path in files
+    }
+
+
+def test_no_circle_of_rooms():
+    """The rules themselves go one way, and so does every import that keeps them, in functions too."""
+    assert not circle_of(NEIGHBOURS), " <- ".join(circle_of(NEIGHBOURS))
+
+
+def test_no_circle_of_modules(files=FILES):
+    circle = circle_of(imports_of_modules(files))
+    assert not circle, " <- ".join(circle)
+
+
+@each(IN_CORE)
 def test_the_core_knows_no_files_streams_or_tables(path):
     tree = tree_of(path)
     roots = {target.split(".")[0] for target in imported(tree, [], module_level_only=True)}
@@ -130,7 +209,7 @@ def test_only_the_command_line_prints(path):
     assert not printed, f"{name_of(path)} prints in lines {printed}"
 
 
-@each(CORE)
+@each(IN_CORE)
 def test_the_core_never_uses_the_global_random_state(path):
     allowed = ("np.random.default_rng", "np.random.Generator", "np.random.SeedSequence")
     used = [name for name, _ in calls(tree_of(path)) if name.startswith("np.random.") and not name.startswith(allowed)]
@@ -146,8 +225,13 @@ def test_the_core_never_uses_the_global_random_state(path):
         ("import subprocess\nsubprocess.run('ls', shell=True)", test_nothing_runs_code_from_data),
         ("import torch\ntorch.load('x')", test_nothing_runs_code_from_data),
         ("print('hello')", test_only_the_command_line_prints),
-        ("from psimil.inference.training import train", test_imports_point_down),
-        ("def f():\n    from psimil import estimator", test_imports_point_down),
+        ("from psimil.inference.training import train", test_a_room_knows_its_neighbours_only),
+        ("def f():\n    from psimil.paper import presets", test_a_room_knows_its_neighbours_only),
+        ("def f():\n    from psimil import estimators", test_a_room_knows_its_neighbours_only),
+        ("import psimil", test_a_room_knows_its_neighbours_only),
+        ("from psimil import VGPMIL", test_a_room_knows_its_neighbours_only),
+        ("from psimil.attic.boxes import old", test_a_room_knows_its_neighbours_only),
+        ("from ..files import atomic", test_a_room_knows_its_neighbours_only),
         ("import os", test_the_core_knows_no_files_streams_or_tables),
         ("open('x')", test_the_core_knows_no_files_streams_or_tables),
         ("import numpy as np\nnp.random.normal()", test_the_core_never_uses_the_global_random_state),
@@ -161,3 +245,53 @@ def test_the_rules_bite(tmp_path, monkeypatch, source, test):
     path.write_text(source)
     with pytest.raises(AssertionError, match="culprit"):
         test(path)
+
+
+def house(tmp_path, monkeypatch, **sources):
+    """Files of a small house, by module: ``files__atomic="import os"`` is files/atomic.py."""
+    monkeypatch.setitem(globals(), "ROOT", tmp_path)
+    paths = [tmp_path / f"{name.replace('__', '/', 1)}.py" for name in sources]
+    for path, source in zip(paths, sources.values(), strict=True):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(source)
+    return paths
+
+
+def test_a_room_that_is_not_listed_is_refused(tmp_path, monkeypatch):
+    for path in house(tmp_path, monkeypatch, attic__boxes="", boxes=""):
+        with pytest.raises(AssertionError, match="boxes is in a room that is not listed"):
+            test_a_room_knows_its_neighbours_only(path)
+
+
+def test_rooms_inside_rooms_have_rules_of_their_own(tmp_path, monkeypatch):
+    source = "from psimil.estimators.psi_vgpmil import VGPMIL"
+    low, high = house(tmp_path, monkeypatch, paper__presets=source, paper__experiments=source)
+    test_a_room_knows_its_neighbours_only(high)
+    with pytest.raises(AssertionError, match=r"presets \(paper\) imports psimil.estimators"):
+        test_a_room_knows_its_neighbours_only(low)
+
+
+def test_a_circle_of_rooms_is_seen(monkeypatch):
+    monkeypatch.setitem(NEIGHBOURS, "files", NEIGHBOURS["files"] | {"estimators"})
+    with pytest.raises(AssertionError, match="files"):
+        test_no_circle_of_rooms()
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "circle"),
+    [
+        ("from psimil.model.b import x", "from psimil.model.a import y", True),
+        ("from psimil.model import b", "import psimil.model.a", True),
+        ("from psimil.model import b", "if True:\n    from .a import y", True),
+        ("from psimil.model import b", "class B:\n    from psimil.model.a import y", True),
+        ("from psimil.model import b", "def f():\n    from psimil.model.a import y", False),
+        ("from psimil.model import b", "if TYPE_CHECKING:\n    from psimil.model.a import y", False),
+        ("from psimil.model import b", "if not TYPE_CHECKING:\n    from psimil.model.a import y", True),
+    ],
+)
+def test_circles_of_modules_are_seen(tmp_path, monkeypatch, first, second, circle):
+    files = house(tmp_path, monkeypatch, model__a=first, model__b=second)
+    if not circle:
+        return test_no_circle_of_modules(files)
+    with pytest.raises(AssertionError, match=r"psimil\.model\.[ab] <- psimil\.model"):
+        test_no_circle_of_modules(files)

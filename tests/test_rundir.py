@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from psimil.rundir import opened
+from psimil.files.rundir import opened
 
 
 def left_behind(path, age):

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from psimil.experiments.referral import area_under_referral, referral_curve
-from psimil.experiments.significance import compare, corrected_t_test
 from psimil.foundations.errors import InputError
+from psimil.paper.experiments.significance import compare, corrected_t_test
+from psimil.results.referral_curve import area_under_referral, referral_curve
 
 
 def test_an_example_by_hand():

@@ -23,12 +23,13 @@ from psimil import (
     SmoothLaplace,
     StudentT,
     density_from_log,
-    storage,
 )
 from psimil.datasets import make_bags
+from psimil.files import model_file
+from psimil.files.model_file import load_model
+from psimil.files.schema import DENSITIES
 from psimil.foundations.errors import InputError, MissingFile, OutputError
 from psimil.model.densities import ClippedGammaMixture
-from psimil.storage import load_model
 from tiny import fitted, problem, quick
 
 CUSTOM = density_from_log(lambda x: -1.5 * np.log(1.0 + x**2 / 2), name="mine")
@@ -213,7 +214,7 @@ def test_f2_a_failing_disk_keeps_the_old_model(tmp_path, monkeypatch, number, re
         stream.write(data[: len(data) // 2])
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(storage, "_write", fail)
+    monkeypatch.setattr(model_file, "_write", fail)
     with pytest.raises(OutputError) as caught:
         fitted().save(path)
     assert str(caught.value) == f"cannot write m.safetensors: {reason} (old file kept)."
@@ -223,4 +224,4 @@ def test_f2_a_failing_disk_keeps_the_old_model(tmp_path, monkeypatch, number, re
 
 def test_densities_of_the_schema_are_all_tested():
     kinds = {type(s["density"]) for s in SETTINGS.values() if "density" in s} | {HyperbolicSecant}
-    assert set(psimil.schema.DENSITIES.values()) <= kinds
+    assert set(DENSITIES.values()) <= kinds

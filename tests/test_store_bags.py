@@ -10,10 +10,10 @@ import pytest
 from commands import QUICK as QUICK_OPTIONS
 from commands import call, frame_of
 from psimil import VGPMIL, Bags
-from psimil.baselines.statistics import bag_statistics
 from psimil.foundations.errors import InputError
+from psimil.paper.baselines.statistics import bag_statistics
 from psimil.store import StoreWriter, import_bags, open_store
-from psimil.tables import read_bags
+from psimil.store.tables import read_bags
 from tiny import QUICK, problem
 
 

@@ -7,7 +7,7 @@ import pytest
 from commands import QUICK, call, fails, frame_of
 from psimil.foundations.errors import InputError
 from psimil.store import import_bags, open_store, read_manifest
-from psimil.tables import read_bags
+from psimil.store.tables import read_bags
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import pytest
 from psimil import Bags, datasets
 from psimil.foundations.errors import DataWarning, InputError, MissingFile
 from psimil.store import StoredBags, chunks, import_bags, open_store, tabular
-from psimil.tables import read_bags
+from psimil.store.tables import read_bags
 
 
 @pytest.fixture(params=[3, 1000])

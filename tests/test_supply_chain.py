@@ -227,7 +227,7 @@ def test_the_check_bites(source, found):
         "import numpy as np\nnp.load('x', allow_pickle=False)",
         "model.eval()",
         "import json\njson.loads('1')",
-        "from psimil.storage import load_model\nload_model('x')",
+        "from psimil.files.model_file import load_model\nload_model('x')",
         "import re\nre.compile('x')",
     ],
 )

@@ -9,9 +9,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from psimil.data.bagtable import BagTable
+from psimil.data.frames import table_from_frame
+from psimil.files.csv_table import write_table
 from psimil.foundations.errors import DataWarning, InputError, MissingFile, OutputError
-from psimil.frames import table_from_frame
-from psimil.tables import BagTable, read_bags, write_table
+from psimil.store.tables import read_bags
 
 CSV = """bag,label,f1,f2,instance_label
 b,1,0.5,2,0

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from psimil import archives
+from psimil.data import archives
 from psimil.foundations.errors import DataWarning, InputError
-from psimil.tables import read_bags
+from psimil.store.tables import read_bags
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from psimil import VGPMIL
 from psimil.model.bags import Bags
 from psimil.model.kernels import Linear
-from psimil.telling import LIMIT, telling_features
+from psimil.results.telling import LIMIT, telling_features
 from small_results import results_of, small_model
 
 
@@ -41,7 +41,7 @@ def test_effects_add_up_where_the_latent_function_is_linear(fitted):
 def test_blocks_do_not_change_effects(fitted, monkeypatch):
     estimator, bags, _, _ = fitted
     whole = telling_features(estimator.model_, bags.X)
-    monkeypatch.setattr("psimil.telling.BLOCK", 50)
+    monkeypatch.setattr("psimil.results.telling.BLOCK", 50)
     pieces = telling_features(estimator.model_, bags.X)
     np.testing.assert_array_equal(pieces.features, whole.features)
     np.testing.assert_allclose(pieces.effects, whole.effects, atol=1e-9)
@@ -50,6 +50,6 @@ def test_blocks_do_not_change_effects(fitted, monkeypatch):
 def test_telling_features_are_skipped_where_there_are_too_many(fitted, monkeypatch):
     estimator, bags, _, _ = fitted
     assert telling_features(estimator.model_, np.empty((LIMIT // 6 + 1, 6))) is None
-    monkeypatch.setattr("psimil.telling.WORK", 10.0)
+    monkeypatch.setattr("psimil.results.telling.WORK", 10.0)
     assert telling_features(estimator.model_, bags.X) is None
     assert results_of(fitted).features is None

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from psimil.figures import reliability_table
-from psimil.metrics import bag_metrics
 from psimil.report.calls import Words, difference_words, threshold_words
+from psimil.results.metrics import bag_metrics
 from psimil.viewer.feedback_store import FeedbackStore
 from psimil.viewer.pages import TYPES, static_files
 from psimil.viewer.viewed import Viewed

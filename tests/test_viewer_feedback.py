@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from psimil.feedback import Feedback, read_feedback
 from psimil.foundations.errors import InputError
+from psimil.results.feedback import Feedback, read_feedback
 from psimil.viewer import feedback_store
 from psimil.viewer.feedback_store import FeedbackStore
 from psimil.viewer.viewed import Viewed

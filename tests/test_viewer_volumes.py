@@ -10,8 +10,8 @@ from ct_files import write_series
 from psimil.ct.cohort import ReadingRules
 from psimil.ct.index import index_folder
 from psimil.ct.scan import Scan
+from psimil.figures.png import encode_png, grid
 from psimil.foundations.errors import InputError, MissingFile
-from psimil.viewer.png import encode_png, grid
 from psimil.viewer.volumes import Volumes, volumes_of
 from viewed import HASHER
 

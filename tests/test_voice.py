@@ -7,8 +7,9 @@ import sys
 import numpy as np
 import pytest
 
-from psimil import VGPMIL, MultiLabelMIL, voice
+from psimil import VGPMIL, MultiLabelMIL
 from psimil.datasets import make_bags
+from psimil.estimators import voice
 from psimil.inference.phases import Plan, Step, following, tell, tell_plan
 
 BAGS, Y, _ = make_bags(n_bags=24, n_features=3, seed=0)

@@ -22,7 +22,7 @@ from psimil.ct.windows import BLOOD, apply_windows
 from psimil.datasets import digits_bags, make_bags
 from psimil.inference.moments import instance_moments
 from psimil.inference.prediction import Prediction
-from psimil.result_set import ResultSet
+from psimil.results.result_set import ResultSet
 from psimil.viewer.app import create_app
 from psimil.viewer.feedback_store import FeedbackStore
 from psimil.viewer.server import bound_socket, server_of

@@ -13,16 +13,16 @@ from psimil.version import VERSION
 
 if TYPE_CHECKING:
     from psimil import datasets
-    from psimil.estimator import GVGPMIL, VGPMIL, PsiVGPMIL
+    from psimil.estimators.instance_wise import instancewise
+    from psimil.estimators.multilabel import MultiLabelMIL
+    from psimil.estimators.psi_vgpmil import GVGPMIL, VGPMIL, PsiVGPMIL
     from psimil.foundations.errors import DataWarning, InputError, PsimilError
     from psimil.inference.prediction import Prediction
-    from psimil.instance_wise import instancewise
     from psimil.model.bags import Bags
     from psimil.model.custom_density import density_from_log
     from psimil.model.densities import Density, GammaMixture, HyperbolicSecant, SmoothLaplace, StudentT
     from psimil.model.kernels import RBF, Constant, Kernel, Linear, Matern32, Matern52
-    from psimil.multilabel import MultiLabelMIL
-    from psimil.tables import read_bags
+    from psimil.store.tables import read_bags
 
 __version__ = VERSION
 
@@ -54,16 +54,16 @@ __all__ = [
 ]
 
 _HOMES = {
-    "psimil.estimator": ("GVGPMIL", "VGPMIL", "PsiVGPMIL"),
+    "psimil.estimators.psi_vgpmil": ("GVGPMIL", "VGPMIL", "PsiVGPMIL"),
     "psimil.foundations.errors": ("DataWarning", "InputError", "PsimilError"),
     "psimil.inference.prediction": ("Prediction",),
-    "psimil.instance_wise": ("instancewise",),
+    "psimil.estimators.instance_wise": ("instancewise",),
     "psimil.model.bags": ("Bags",),
-    "psimil.multilabel": ("MultiLabelMIL",),
+    "psimil.estimators.multilabel": ("MultiLabelMIL",),
     "psimil.model.custom_density": ("density_from_log",),
     "psimil.model.densities": ("Density", "GammaMixture", "HyperbolicSecant", "SmoothLaplace", "StudentT"),
     "psimil.model.kernels": ("RBF", "Constant", "Kernel", "Linear", "Matern32", "Matern52"),
-    "psimil.tables": ("read_bags",),
+    "psimil.store.tables": ("read_bags",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from psimil.cli.exits import UsageProblem, printable
 
 if TYPE_CHECKING:
-    from psimil.estimator import PsiVGPMIL
+    from psimil.estimators.psi_vgpmil import PsiVGPMIL
 
 CHOSEN_BY_NAME = ("model", "alpha", "beta", "preset")
 COLUMNS = ("features", "drop")  # lists of names, which are no parameters of the estimator
@@ -23,7 +23,7 @@ NONE = "none"  # TOML has no null
 
 def read_config(path: Path) -> dict[str, Any]:
     """The settings in a TOML file: parameters of the constructor, model, alpha, beta, preset; features and drop."""
-    from psimil.estimator import PsiVGPMIL
+    from psimil.estimators.psi_vgpmil import PsiVGPMIL
     from psimil.foundations.errors import InputError, MissingFile
 
     if not path.is_file():
@@ -55,8 +55,8 @@ def build(given: dict[str, Any], file: dict[str, Any]) -> PsiVGPMIL:
     given : constructor parameters, model, alpha, beta and preset; only those that were asked for.
     file : the same from a file, with tables for kernel and density.
     """
-    from psimil.estimator import GVGPMIL, VGPMIL, PsiVGPMIL
     from psimil.estimators.parameters import CONSTRAINTS, FREE
+    from psimil.estimators.psi_vgpmil import GVGPMIL, VGPMIL, PsiVGPMIL
     from psimil.foundations.errors import InputError
 
     values = {**file, **given}
@@ -91,7 +91,7 @@ def config_text(estimator: PsiVGPMIL, columns: dict[str, Any] | None = None) -> 
     >>> print(config_text(VGPMIL(n_inducing=5, H=100.0)).splitlines()[1])
     H = 100.0
     """
-    from psimil.schema import parameters_json
+    from psimil.files.schema import parameters_json
 
     values = parameters_json({k: v for k, v in estimator.get_params(deep=False).items() if k not in NOT_IN_FILES})
     usual = type(estimator)().get_params(deep=False)
@@ -124,8 +124,8 @@ def _model(name: str | None, gamma: dict[str, Any], models: dict[str, Any]) -> t
 
 def _objects(values: dict[str, Any]) -> dict[str, Any]:
     """Kernel and density from their tables."""
+    from psimil.files.schema import DENSITIES, kernel_from
     from psimil.foundations.errors import InputError
-    from psimil.schema import DENSITIES, kernel_from
 
     found: dict[str, Any] = {}
     for key in ("kernel", "density"):

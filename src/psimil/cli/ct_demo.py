@@ -30,8 +30,8 @@ def demo(
     with shell.listening():
         from psimil.ct.demo import demo_pipeline, run_demo, score_table, write_demo_studies
         from psimil.ct.results import write_results
-        from psimil.environment import environment
-        from psimil.rundir import opened
+        from psimil.files.environment import environment
+        from psimil.files.rundir import opened
 
         studies = f"studies-{train}-{test}-{seed}"  # the same name, the same bytes: nothing old stays among them
         unseen = out / studies / "test" / "studies"

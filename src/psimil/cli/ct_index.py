@@ -46,8 +46,8 @@ def index(
         if out is not None:
             import pandas as pd
 
-            from psimil.environment import environment
-            from psimil.rundir import opened
+            from psimil.files.environment import environment
+            from psimil.files.rundir import opened
 
             with opened(out, overwrite=overwrite) as run:
                 run.start(environment())

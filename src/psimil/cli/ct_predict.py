@@ -43,9 +43,9 @@ def predict(
         from psimil.ct.prediction import predict_cohort
         from psimil.ct.results import write_results
         from psimil.ct.slice_labels import read_slice_labels
-        from psimil.environment import environment
+        from psimil.files.environment import environment
+        from psimil.files.rundir import opened
         from psimil.report.calls import Words, threshold_words
-        from psimil.rundir import opened
 
         pipeline = CTPipeline.load(model, device=device)
         with opened(out, overwrite=overwrite) as run:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from psimil.ct.cohort import Cohort, Failure
     from psimil.ct.pipeline import CTPipeline
     from psimil.ct.slices import Slices
-    from psimil.workdir import Workdir
+    from psimil.files.workdir import Workdir
 
 CHECKPOINT, DONE = "cnn.checkpoint.safetensors", "summary.md"
 OWN = (
@@ -80,12 +80,12 @@ def train(
     """
     shell = Shell(as_json, quiet)
     with shell.listening():
-        from psimil import GVGPMIL, VGPMIL
         from psimil.ct.labels import digest
         from psimil.ct.pipeline import CTPipeline
         from psimil.ct.training_set import read_training_set
         from psimil.ct.windows import read_windows
-        from psimil.workdir import open_workdir
+        from psimil.estimators.psi_vgpmil import GVGPMIL, VGPMIL
+        from psimil.files.workdir import open_workdir
 
         seen = read_windows(windows)
         process = {"vgpmil": VGPMIL, "gvgpmil": GVGPMIL}[model](n_inducing=n_inducing, random_state=seed)

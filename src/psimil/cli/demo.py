@@ -29,8 +29,8 @@ def demo(
     """Train VGPMIL and G-VGPMIL on MUSK1 (embedded), show scores on test bags, save figures."""
     shell = Shell(as_json, quiet)
     with shell.listening():
-        from psimil.demo import FOLDS, run_demo
-        from psimil.rundir import opened
+        from psimil.cli.demo_run import FOLDS, run_demo
+        from psimil.files.rundir import opened
 
         title = f"MUSK1, {FOLDS}-fold cross-validation over 92 bags: mean ± standard deviation on test bags"
         with opened(out, overwrite=True) as run, opened(out / "prediction", overwrite=True) as held_out:

@@ -22,7 +22,7 @@ def evaluate(
     shell = Shell(as_json, quiet)
     with shell.listening():
         from psimil.cli.results import check_columns, labelled, load, named_features, score_columns, score_rows, scores
-        from psimil.tables import read_bags
+        from psimil.store.tables import read_bags
 
         check_arguments("evaluate", (model, MODEL), (bags, TABLE))
         estimator = load(model)

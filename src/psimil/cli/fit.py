@@ -31,8 +31,8 @@ from psimil.cli.options import (
 from psimil.cli.shell import Shell, finite
 
 if TYPE_CHECKING:
-    from psimil.estimator import PsiVGPMIL
-    from psimil.tables import BagTable
+    from psimil.data.bagtable import BagTable
+    from psimil.estimators.psi_vgpmil import PsiVGPMIL
 
 
 def fit(
@@ -124,8 +124,8 @@ def fit(
     with shell.listening():
         from psimil.cli.config import build, read_config
         from psimil.cli.results import labelled, named_features
-        from psimil.rundir import opened
-        from psimil.tables import read_bags
+        from psimil.files.rundir import opened
+        from psimil.store.tables import read_bags
 
         check_arguments("fit", (bags, TABLE))
         given = {name: value for name, value in options.items() if value is not None}
@@ -160,7 +160,7 @@ def _with_feedback(table: BagTable, known: Any, feedback: Path) -> tuple[BagTabl
     """The table as readers corrected it, and what they know about instances."""
     from dataclasses import replace
 
-    from psimil.feedback import read_feedback, with_feedback
+    from psimil.results.feedback import read_feedback, with_feedback
 
     told = with_feedback(replace(table, y_instances=known), read_feedback(feedback), feedback.name)
     return told, told.y_instances

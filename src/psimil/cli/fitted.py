@@ -9,7 +9,6 @@ from psimil.cli.config import config_text
 from psimil.cli.exits import NOTE, printable
 from psimil.cli.results import bag_frame, instance_frame, score_columns, score_rows, scores
 from psimil.cli.shell import finite
-from psimil.environment import environment
 from psimil.figures import (
     bag_table,
     history_table,
@@ -20,12 +19,13 @@ from psimil.figures import (
     reliability_table,
     save_figure,
 )
+from psimil.files.environment import environment
 from psimil.inference.phases import tell
 
 if TYPE_CHECKING:
-    from psimil.estimator import PsiVGPMIL
-    from psimil.rundir import RunDirectory
-    from psimil.tables import BagTable
+    from psimil.data.bagtable import BagTable
+    from psimil.estimators.psi_vgpmil import PsiVGPMIL
+    from psimil.files.rundir import RunDirectory
 
 
 def write_fit(

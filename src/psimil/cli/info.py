@@ -16,8 +16,8 @@ def info(model: ModelFile, as_json: Json = False, quiet: Quiet = False, debug: D
     with shell.listening():
         from dataclasses import asdict
 
-        from psimil.schema import kernel_json, parameters_json
-        from psimil.storage import load_model
+        from psimil.files.model_file import load_model
+        from psimil.files.schema import kernel_json, parameters_json
 
         check_arguments("info", (model, MODEL))
         path = model / "model.safetensors" if model.is_dir() else model

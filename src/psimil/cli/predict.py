@@ -71,11 +71,11 @@ def predict(
     shell = Shell(as_json, quiet)
     with shell.listening():
         from psimil.cli.results import bag_frame, check_columns, load, model_path, named_features
-        from psimil.environment import environment
+        from psimil.files.environment import environment
+        from psimil.files.rundir import opened
         from psimil.inference.phases import tell
-        from psimil.rundir import opened
-        from psimil.tables import read_bags
-        from psimil.tabular_results import tabular_results
+        from psimil.results.tabular_results import tabular_results
+        from psimil.store.tables import read_bags
 
         check_arguments("predict", (model, MODEL), (bags, TABLE))
         estimator = load(model)

@@ -39,10 +39,10 @@ def report(
     with shell.listening():
         import hashlib
 
-        from psimil.atomic import atomic_write
+        from psimil.files.atomic import atomic_write
         from psimil.foundations.errors import OutputError
         from psimil.report import Choices, render_report
-        from psimil.result_file import NAME
+        from psimil.results.result_file import NAME
 
         target = results / "report.html" if out is None else out
         if out is not None and out.exists() and not overwrite:

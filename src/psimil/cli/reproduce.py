@@ -17,7 +17,7 @@ from psimil.cli.shell import Shell, finite
 if TYPE_CHECKING:
     import pandas as pd
 
-    from psimil.experiments.job import Job
+    from psimil.paper.experiments.job import Job
 
 NAMES = ("musk1", "musk2", "mnist_pca", "mnist_raw", "ich", "all")
 SHOWN = ("bag_accuracy", "bag_f1", "bag_auc", "bag_ece", "instance_f1", "instance_auc")
@@ -64,7 +64,7 @@ def reproduce(
     """
     shell = Shell(as_json, quiet)
     with shell.listening():
-        from psimil.experiments.job import EXPERIMENTS, PROTOCOLS
+        from psimil.paper.experiments.job import EXPERIMENTS, PROTOCOLS
 
         chosen = EXPERIMENTS if experiment == "all" else (experiment.replace("_", "-"),)
         protocols = PROTOCOLS if protocol == "all" else (protocol,)
@@ -92,13 +92,13 @@ def _run(
     cluster: str | None,
     overwrite: bool,
 ) -> dict[str, Any]:
-    from psimil.experiments.job import PROTOCOLS
-    from psimil.experiments.plans import plan
-    from psimil.experiments.report import write_report
-    from psimil.experiments.runner import run_jobs, runnable
-    from psimil.experiments.workspace import open_workspace
     from psimil.foundations.errors import InputError
     from psimil.foundations.extras import install_command
+    from psimil.paper.experiments.job import PROTOCOLS
+    from psimil.paper.experiments.plans import plan
+    from psimil.paper.experiments.report import write_report
+    from psimil.paper.experiments.runner import run_jobs, runnable
+    from psimil.paper.experiments.workspace import open_workspace
 
     protocols = _possible(shell, name, protocols, data)
     planned, left_out = runnable([job for p in protocols for job in plan(name, p, **settings)])
@@ -138,9 +138,9 @@ def _possible(shell: Shell, name: str, protocols: tuple[str, ...], data: Path | 
 def _write_splits(workspace: Any, planned: list[Job], directory: str | None) -> None:
     import pandas as pd
 
-    from psimil.experiments.cohorts import load_cohort
-    from psimil.experiments.workspace import split_rows
-    from psimil.tables import write_table
+    from psimil.files.csv_table import write_table
+    from psimil.paper.experiments.cohorts import load_cohort
+    from psimil.paper.experiments.workspace import split_rows
 
     job = planned[0]
     if job.experiment == "ich" and job.protocol != "nested":
@@ -151,7 +151,7 @@ def _write_splits(workspace: Any, planned: list[Job], directory: str | None) -> 
 
 def _tables(scores: pd.DataFrame) -> Iterator[tuple[str, list[str], list[list[str]]]]:
     """One table per protocol, task and kind of measured bags."""
-    from psimil.experiments.render import heading
+    from psimil.results.render import heading
 
     shown = [name for name in SHOWN if f"{name}_mean" in scores]
     for (protocol, task, measured_on), part in scores.groupby(["protocol", "task", "measured_on"], sort=False):

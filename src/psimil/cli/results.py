@@ -9,19 +9,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from psimil.cli.exits import printable
+from psimil.estimators.inputs import check_fingerprint_of
 from psimil.foundations.errors import InputError
-from psimil.labels import check_fingerprint_of
-from psimil.metrics import bag_metrics, instance_metrics
+from psimil.results.metrics import bag_metrics, instance_metrics
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pandas as pd
 
-    from psimil.estimator import PsiVGPMIL
+    from psimil.data.bagtable import BagTable
+    from psimil.estimators.psi_vgpmil import PsiVGPMIL
     from psimil.inference.prediction import Prediction
     from psimil.model.bags import Bags
-    from psimil.tables import BagTable
 
 
 def bag_frame(prediction: Prediction, bags: Bags, **more: Any) -> pd.DataFrame:
@@ -116,7 +116,7 @@ def check_columns(estimator: PsiVGPMIL, table: BagTable, path: Path) -> None:
 
 def load(path: Path) -> PsiVGPMIL:
     """The model in a file or in the run directory of a fit."""
-    from psimil.estimator import PsiVGPMIL
+    from psimil.estimators.psi_vgpmil import PsiVGPMIL
 
     return PsiVGPMIL.load(model_path(path))
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from psimil.cli.next_steps import next_step
 
 if TYPE_CHECKING:
-    from psimil.result_set import ResultSet
+    from psimil.results.result_set import ResultSet
 
 
 def load_results(folder: Path, verb: str) -> ResultSet:
@@ -24,8 +24,8 @@ def load_results(folder: Path, verb: str) -> ResultSet:
         When there are none; the message names the command that makes some.
     """
     from psimil.foundations.errors import MissingFile
-    from psimil.result_file import NAME
-    from psimil.result_set import ResultSet
+    from psimil.results.result_file import NAME
+    from psimil.results.result_set import ResultSet
 
     if (folder / NAME).exists():
         return ResultSet.load(folder)

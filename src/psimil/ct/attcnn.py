@@ -19,10 +19,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from psimil.baselines.network import segment_softmax
 from psimil.ct.backbone import CHANNELS, SliceCNN
 from psimil.foundations.errors import InputError
 from psimil.foundations.numbers import at_least
+from psimil.paper.baselines.network import segment_softmax
 
 
 class Output(NamedTuple):

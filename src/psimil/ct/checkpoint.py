@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from psimil.ct.tensor_file import Tensors, digest, read_tensors, write_tensors
 from psimil.ct.weights import check_like, check_state, state_arrays
+from psimil.files.tensor_file import Tensors, digest, read_tensors, write_tensors
 from psimil.foundations.errors import InputError, ModelFileError
 
 Array = NDArray[Any]

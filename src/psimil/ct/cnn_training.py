@@ -19,16 +19,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from psimil.baselines.network_training import hold_out
 from psimil.ct.attcnn import AttCNN
 from psimil.ct.augmentation import Augmentation, pick_slices
 from psimil.ct.backbone import CHANNELS, SliceCNN, slice_tensor
 from psimil.ct.checkpoint import training_digest
 from psimil.ct.torch_workers import read_device, torch_workers
 from psimil.ct.training_run import Epoch, Settings, TrainingRun
+from psimil.files.paths import as_path
 from psimil.foundations.errors import InputError
 from psimil.foundations.numbers import above_zero, at_least
-from psimil.paths import as_path
+from psimil.paper.baselines.network_training import hold_out
 
 Array = NDArray[Any]
 

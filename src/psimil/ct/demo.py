@@ -17,7 +17,7 @@ from psimil.ct.results import CTResults
 from psimil.ct.slice_labels import read_slice_labels
 from psimil.ct.training_set import read_training_set
 from psimil.ct.truth import area, truth_scores
-from psimil.estimator import VGPMIL
+from psimil.estimators.psi_vgpmil import VGPMIL
 
 if TYPE_CHECKING:
     import pandas as pd

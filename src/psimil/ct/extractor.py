@@ -20,10 +20,10 @@ from psimil.compute.numpy_backend import single_threaded_blas
 from psimil.ct.scan import Scan
 from psimil.ct.slices import Slices, check_scans, slice_images
 from psimil.ct.windows import WINDOWS, Window, check_windows
+from psimil.estimators.inputs import read_random_state
 from psimil.foundations.errors import InputError, NotFitted
 from psimil.foundations.extras import install_command
 from psimil.inference.phases import tell
-from psimil.labels import read_random_state
 from psimil.model.bags import Bags
 
 if TYPE_CHECKING:

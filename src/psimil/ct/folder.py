@@ -11,8 +11,8 @@ from pathlib import Path
 from types import MappingProxyType
 
 from psimil.ct.nifti import is_nifti
+from psimil.files.paths import as_path
 from psimil.foundations.errors import InputError, MissingFile
-from psimil.paths import as_path
 
 NIFTI = "NIfTI"
 OTHER_FILES = frozenset(

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
 
+from psimil.files.paths import as_path
 from psimil.foundations.errors import DataWarning, InputError, MissingFile
-from psimil.paths import as_path
 
 SCAN_COLUMNS = ("scan", "scan_id", "id", "study", "name")
 LABEL_COLUMN = "label"

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.atomic import atomic_write
 from psimil.ct.phantom import Phantom, head
+from psimil.files.atomic import atomic_write
+from psimil.files.paths import as_path
 from psimil.foundations.errors import InputError, OutputError
 from psimil.foundations.extras import install_command
 from psimil.foundations.numbers import at_least
-from psimil.paths import as_path
 from psimil.version import VERSION
 
 if TYPE_CHECKING:

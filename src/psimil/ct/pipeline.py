@@ -16,11 +16,11 @@ from psimil.ct.scan import Scan
 from psimil.ct.series import read_series
 from psimil.ct.slices import Slices, check_scans
 from psimil.ct.windows import WINDOWS, Window, check_windows
-from psimil.estimator import VGPMIL, PsiVGPMIL
+from psimil.estimators.inputs import read_random_state
+from psimil.estimators.psi_vgpmil import VGPMIL, PsiVGPMIL
+from psimil.files.paths import as_path
 from psimil.foundations.errors import InputError, ModelFileError, NotFitted
 from psimil.inference.prediction import Prediction
-from psimil.labels import read_random_state
-from psimil.paths import as_path
 
 Array = NDArray[Any]
 Item = Scan | Slices | str | Path

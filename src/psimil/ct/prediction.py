@@ -11,7 +11,7 @@ from psimil.ct.results import CTResults
 from psimil.ct.slices import Slices
 from psimil.ct.truth import slice_truth
 from psimil.foundations.errors import InputError
-from psimil.model_card import model_card
+from psimil.results.model_card import model_card
 
 
 def predict_cohort(

@@ -17,13 +17,13 @@ from psimil.ct.thumbnails import thumbnails
 from psimil.ct.truth import truth_scores
 from psimil.foundations.errors import InputError
 from psimil.inference.prediction import Prediction
-from psimil.result_set import ResultSet
+from psimil.results.result_set import ResultSet
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from psimil.ct.structured_report import ReportedScan
-    from psimil.rundir import RunDirectory
+    from psimil.files.rundir import RunDirectory
 
 Array = NDArray[Any]
 

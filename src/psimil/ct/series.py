@@ -23,8 +23,8 @@ from psimil.ct.pixels import check_image, to_hu
 from psimil.ct.sandbox import Sandbox
 from psimil.ct.scan import Scan, Source
 from psimil.ct.study import Series
+from psimil.files.paths import as_path
 from psimil.foundations.errors import InputError, MissingFile
-from psimil.paths import as_path
 
 BURNED_IN = "pixels may show text about the patient (BurnedInAnnotation)"
 SHOWN = 10  # bad slices that a message lists

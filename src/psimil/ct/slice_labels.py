@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from psimil.ct.labels import read_scan_labels
+from psimil.files.paths import as_path
 from psimil.foundations.errors import InputError, MissingFile
-from psimil.paths import as_path
 
 UID_COLUMN, LABEL_COLUMN = "sop_instance_uid", "label"
 

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from psimil.atomic import atomic_write
 from psimil.ct.quiet import quiet_pydicom
 from psimil.ct.report_content import (
     CALL,
@@ -30,9 +29,10 @@ from psimil.ct.report_content import (
     measurement_report,
     uid_of,
 )
+from psimil.files.atomic import atomic_write
+from psimil.files.paths import as_path
 from psimil.foundations.errors import InputError, MissingFile
 from psimil.foundations.extras import install_command
-from psimil.paths import as_path
 from psimil.version import VERSION
 
 if TYPE_CHECKING:

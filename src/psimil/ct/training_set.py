@@ -40,8 +40,8 @@ class TrainingSet:
         InputError
             When the feedback is about a scan or slice that is not here.
         """
-        from psimil.bagtable import BagTable
-        from psimil.feedback import read_feedback, with_feedback
+        from psimil.data.bagtable import BagTable
+        from psimil.results.feedback import read_feedback, with_feedback
 
         offsets = np.concatenate([[0], np.cumsum([len(part) for part in self.slices])])
         bags = Bags(np.zeros((offsets[-1], 1)), offsets, np.array([str(part.id) for part in self.slices]))

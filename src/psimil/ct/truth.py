@@ -12,7 +12,7 @@ from sklearn.metrics import roc_auc_score
 from psimil.ct.slices import Slices
 from psimil.foundations.errors import InputError
 from psimil.inference.prediction import Prediction
-from psimil.metrics import bag_metrics, instance_metrics
+from psimil.results.metrics import bag_metrics, instance_metrics
 
 Array = NDArray[Any]
 

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from torch import nn
 
 from psimil.ct.attcnn import AttCNN
-from psimil.ct.tensor_file import Tensors, digest, read_tensors, write_tensors
 from psimil.ct.windows import Window
+from psimil.files.tensor_file import Tensors, digest, read_tensors, write_tensors
 from psimil.foundations.errors import InputError, ModelFileError
 
 Array = NDArray[Any]

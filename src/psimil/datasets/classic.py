@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.bagtable import bag_labels
+from psimil.data.bagtable import bag_labels
 from psimil.datasets.content import read_content
+from psimil.files.paths import as_path
 from psimil.foundations.errors import InputError
 from psimil.model.bags import Bags
-from psimil.paths import as_path
 
 MAX_BYTES = 1 << 30
 
@@ -55,7 +55,7 @@ def read_classic(path: str | Path) -> tuple[Bags, NDArray[np.int64]]:
         reason = str(error).split(";")[0].rstrip(".")
         raise InputError(
             f"{path.name} is not a CSV of numbers without a header: {reason}. "
-            "The columns are label, bag id, features; read tables with a header with psimil.tables.read_bags."
+            "The columns are label, bag id, features; read tables with a header with psimil.read_bags."
         ) from error
     if table.shape[1] < 3:
         raise InputError(f"{path.name} has {table.shape[1]} columns, expected label, bag id and at least one feature.")

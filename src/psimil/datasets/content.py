@@ -5,7 +5,7 @@ import zlib
 from pathlib import Path
 from typing import BinaryIO
 
-from psimil.atomic import atomic_write
+from psimil.files.atomic import atomic_write
 from psimil.foundations.errors import InputError, MissingFile, OutputError
 
 GZIP_MAGIC = b"\x1f\x8b"
@@ -70,7 +70,7 @@ def inflated(stream: BinaryIO, limit: int, name: str) -> bytes:
 
 
 def write_content(path: Path, content: bytes) -> None:
-    """Write a file atomically, see :func:`psimil.atomic.atomic_write`, and make its folder when it is not there.
+    """Write a file atomically, see :func:`psimil.files.atomic.atomic_write`, and make its folder when it is not there.
 
     Examples
     --------

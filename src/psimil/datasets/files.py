@@ -7,8 +7,8 @@ from pathlib import Path
 
 from psimil.datasets.catalogue import PUBLISHED, Published
 from psimil.datasets.content import GZIP_MAGIC, inflated, read_content, write_content
+from psimil.files.paths import as_path
 from psimil.foundations.errors import InputError, MissingFile
-from psimil.paths import as_path
 
 FILES: Mapping[str, Published] = PUBLISHED
 MAX_BYTES = 1 << 30

@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from psimil.data.frames import read_csv
 from psimil.datasets.content import write_content
 from psimil.datasets.filenames import checked_names
 from psimil.datasets.labelled import LabelledBags, check_bags, labelled
+from psimil.files.paths import as_path
 from psimil.foundations.errors import InputError, MissingFile
 from psimil.foundations.extras import install_command
-from psimil.frames import read_csv
 from psimil.model.bags import Bags
 from psimil.model.features import as_real
-from psimil.paths import as_path
 
 FEATURES, COORDS = "features", "coords"
 SLIDE, LABEL = "slide_id", "label"

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from psimil.datasets import files
 from psimil.datasets.scans import CNN_PRED, CNN_PROB, CNN_SLICE, SLICE_LABEL, Scans, read_scans
+from psimil.files.paths import as_path
 from psimil.foundations.errors import InputError, MissingFile
-from psimil.paths import as_path
 
 CNNS = range(5)
 ORDER = "rsna_slice_order.csv"

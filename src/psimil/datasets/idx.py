@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psimil.datasets.content import read_content
+from psimil.files.paths import as_path
 from psimil.foundations.errors import InputError
-from psimil.paths import as_path
 
 UNSIGNED_BYTE = 0x08
 MAX_BYTES = 1 << 30

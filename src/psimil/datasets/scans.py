@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from psimil.data.frames import read_csv
 from psimil.datasets.labelled import UNKNOWN
 from psimil.foundations.errors import InputError
-from psimil.frames import read_csv
 from psimil.model.bags import Bags
 
 if TYPE_CHECKING:

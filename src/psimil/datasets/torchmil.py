@@ -14,10 +14,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from psimil.datasets.filenames import checked_names
 from psimil.datasets.labelled import LabelledBags, check_bags, labelled
+from psimil.files.paths import as_path
 from psimil.foundations.errors import InputError, MissingFile, OutputError
 from psimil.model.bags import Bags
 from psimil.model.features import as_real
-from psimil.paths import as_path
 
 FEATURES, LABELS, INSTANCE_LABELS, COORDS, SPLITS = "features", "labels", "inst_labels", "coords", "splits.csv"
 

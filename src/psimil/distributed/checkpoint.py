@@ -15,8 +15,10 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
-from psimil.atomic import atomic_write
 from psimil.distributed.worker import store_fingerprint
+from psimil.files.atomic import atomic_write
+from psimil.files.paths import as_path
+from psimil.files.schema import kernel_from, kernel_json, parameters_json
 from psimil.foundations.errors import InputError
 from psimil.inference.bound import Bound
 from psimil.inference.fitting import Pass
@@ -27,8 +29,6 @@ from psimil.inference.preparation import Supervision
 from psimil.inference.progress import Progress
 from psimil.inference.sparse_gp import SparseGP
 from psimil.model.bags import Bags
-from psimil.paths import as_path
-from psimil.schema import kernel_from, kernel_json, parameters_json
 
 Array = NDArray[Any]
 

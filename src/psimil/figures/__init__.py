@@ -1,37 +1,29 @@
 """Figures: each is drawn from a table that is written beside it. Functions return Axes and never show anything."""
 
 from psimil.figures.bag import bag_table, plot_bag
-from psimil.figures.bars import bars_table, plot_bars
 from psimil.figures.canvas import new_figure, save_figure
 from psimil.figures.digits import digits_table, plot_digits
-from psimil.figures.gap import plot_gap
 from psimil.figures.history import history_table, plot_history
 from psimil.figures.referral import plot_referral, referral_table
 from psimil.figures.reliability import plot_reliability, reliability_table
 from psimil.figures.strip import plot_strip, strip_table
 from psimil.figures.theta import plot_theta, theta_table
-from psimil.figures.time_auc import plot_time_auc, time_auc_table
 
 __all__ = [
     "bag_table",
-    "bars_table",
     "digits_table",
     "history_table",
     "new_figure",
     "plot_bag",
-    "plot_bars",
     "plot_digits",
-    "plot_gap",
     "plot_history",
     "plot_referral",
     "plot_reliability",
     "plot_strip",
     "plot_theta",
-    "plot_time_auc",
     "referral_table",
     "reliability_table",
     "save_figure",
     "strip_table",
     "theta_table",
-    "time_auc_table",
 ]

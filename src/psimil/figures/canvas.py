@@ -8,10 +8,10 @@ from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from psimil.atomic import atomic_write
+from psimil.files.atomic import atomic_write
+from psimil.files.csv_table import write_table
+from psimil.files.paths import as_path
 from psimil.foundations.errors import InputError
-from psimil.paths import as_path
-from psimil.tables import write_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,9 +62,9 @@ def check_columns(table: Any, columns: Iterable[str], source: str) -> None:
 
     Examples
     --------
-    >>> check_columns(None, ["quantity"], "psimil.oracle.compare")
+    >>> check_columns(None, ["error"], "referral_curve")
     Traceback (most recent call last):
-    psimil.foundations.errors.InputError: the table must be that of psimil.oracle.compare, got NoneType.
+    psimil.foundations.errors.InputError: the table must be that of referral_curve, got NoneType.
     """
     if not hasattr(table, "columns"):
         raise InputError(f"the table must be that of {source}, got {type(table).__name__}.")

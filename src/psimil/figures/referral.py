@@ -19,11 +19,11 @@ def referral_table(curves: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
     Parameters
     ----------
-    curves : by model, of :func:`psimil.experiments.referral.referral_curve`; each ends with all cases kept.
+    curves : by model, of :func:`psimil.results.referral_curve.referral_curve`; each ends with all cases kept.
 
     Examples
     --------
-    >>> from psimil.experiments.referral import referral_curve
+    >>> from psimil.results.referral_curve import referral_curve
     >>> curve = referral_curve([0, 1, 1, 0], [0.1, 0.9, 0.4, 0.3], [0.0, 0.1, 0.4, 0.3])
     >>> referral_table({"VGPMIL": curve})["base_error"].tolist()
     [0.25, 0.25, 0.25, 0.25]
@@ -36,7 +36,7 @@ def referral_table(curves: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
         raise InputError("there is no curve to draw.")
     frames = []
     for model, curve in curves.items():
-        check_columns(curve, ("fraction_kept", "error"), "psimil.experiments.referral.referral_curve")
+        check_columns(curve, ("fraction_kept", "error"), "psimil.results.referral_curve.referral_curve")
         everything = curve.loc[curve["fraction_kept"] == 1, "error"]
         if everything.empty:
             raise InputError(f"the curve of {model} does not say the error with all cases kept. Add the fraction 1.")
@@ -58,7 +58,7 @@ def plot_referral(curves: Mapping[str, pd.DataFrame], *, ax: Axes | None = None)
     --------
     >>> import matplotlib
     >>> matplotlib.use("Agg")
-    >>> from psimil.experiments.referral import referral_curve
+    >>> from psimil.results.referral_curve import referral_curve
     >>> from psimil.figures import new_figure
     >>> curve = referral_curve([0, 1, 1, 0], [0.1, 0.9, 0.4, 0.3], [0.0, 0.1, 0.4, 0.3])
     >>> plot_referral({"VGPMIL": curve}, ax=new_figure()).get_xlabel()

@@ -11,7 +11,7 @@ from scipy.special import ndtri
 from psimil.figures.canvas import BLUE, axes_or_new
 from psimil.figures.lettering import SMALLEST, axes_points, legend_below, titled
 from psimil.foundations.numbers import at_least
-from psimil.metrics import expected_calibration_error
+from psimil.results.metrics import expected_calibration_error
 
 if TYPE_CHECKING:
     import pandas as pd

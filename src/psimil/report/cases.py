@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from psimil.report.calls import Words, difference_words
 from psimil.report.numerals import Numeral, decimal, probability, truth_words
 from psimil.report.pictures import picture_uri, profile_uri
-from psimil.result_set import ResultSet
+from psimil.results.result_set import ResultSet
 
 Array = NDArray[Any]
 

@@ -14,7 +14,7 @@ from psimil.report.calls import Words, threshold_words
 from psimil.report.cases import bag_names, chosen_cases, worklist
 from psimil.report.numerals import probability
 from psimil.report.summary import scores, tiles
-from psimil.result_set import ResultSet
+from psimil.results.result_set import ResultSet
 from psimil.version import VERSION
 
 NOTE = "Research use only, not a medical device."

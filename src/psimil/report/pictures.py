@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psimil.figures import new_figure, plot_bag, plot_referral, plot_reliability, plot_strip
-from psimil.viewer.png import encode_png
+from psimil.figures.png import encode_png
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from psimil.result_set import ResultSet
+    from psimil.results.result_set import ResultSet
 
 Array = NDArray[Any]
 
@@ -83,7 +83,7 @@ def reliability_uri(y: Array, prob: Array) -> str:
 
 def referral_uri(y: Array, prob: Array, uncertainty: Array, threshold: float) -> str:
     """Error among the cases that are kept, when the least certain ones are referred; (B,), (B,), (B,)."""
-    from psimil.experiments.referral import referral_curve
+    from psimil.results.referral_curve import referral_curve
 
     curve = referral_curve(y, prob, uncertainty, threshold)
     ax = plot_referral({"this model": curve}, ax=new_figure(5.2, 3.8))

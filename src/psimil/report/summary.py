@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from psimil.figures import reliability_table
-from psimil.metrics import bag_metrics, instance_metrics
 from psimil.report.calls import Words
 from psimil.report.numerals import Numeral, count, decimal, probability
 from psimil.report.pictures import referral_uri, reliability_uri
-from psimil.result_set import UNKNOWN, ResultSet
+from psimil.results.metrics import bag_metrics, instance_metrics
+from psimil.results.result_set import UNKNOWN, ResultSet
 
 SCORES = {
     "accuracy": "accuracy", "f1": "F1", "auc": "area under the ROC curve", "log_loss": "log-loss, nats",

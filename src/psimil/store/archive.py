@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.archives import KEYS, MAX_BYTES, member, table_from_archive
-from psimil.feature_choice import Names, chosen_columns
-from psimil.feature_columns import FeatureColumns
+from psimil.data.archives import KEYS, MAX_BYTES, member, table_from_archive
+from psimil.data.feature_choice import Names, chosen_columns
+from psimil.data.feature_columns import FeatureColumns
 from psimil.foundations.errors import InputError
 from psimil.store.chunks import ArchivedRows, chunk_rows
 from psimil.store.tabular import Rows
@@ -25,7 +25,7 @@ class Archive:
 
     Parameters
     ----------
-    path : as for :func:`psimil.tables.read_bags`.
+    path : as for :func:`psimil.read_bags`.
     features, drop : which features to keep and which not; None keeps all.
 
     Attributes

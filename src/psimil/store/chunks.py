@@ -14,9 +14,9 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.delimited import csv_options
+from psimil.data.delimited import csv_options
+from psimil.data.frames import reason
 from psimil.foundations.errors import InputError
-from psimil.frames import reason
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,7 +38,7 @@ def chunk_rows(n_columns: int) -> int:
 
 
 def csv_chunks(path: Path, text: str) -> Iterator[pd.DataFrame]:
-    r"""The rows of a CSV file, as :func:`psimil.frames.read_csv` reads them, chunk by chunk.
+    r"""The rows of a CSV file, as :func:`psimil.data.frames.read_csv` reads them, chunk by chunk.
 
     Examples
     --------

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from psimil.data.frames import read_csv
 from psimil.datasets.filenames import checked_names
 from psimil.datasets.h5 import LABEL, SLIDE, read_h5
 from psimil.datasets.torchmil import FEATURES, INSTANCE_LABELS, LABELS
 from psimil.foundations.errors import InputError, MissingFile
-from psimil.frames import read_csv
 from psimil.store.layout import UNKNOWN
 
 Array = NDArray[Any]

@@ -8,12 +8,12 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from psimil.data.delimited import DELIMITED
+from psimil.data.feature_choice import Names
 from psimil.datasets.torchmil import FEATURES
-from psimil.delimited import DELIMITED
-from psimil.feature_choice import Names
+from psimil.files.paths import as_path
 from psimil.foundations.errors import InputError, MissingFile
 from psimil.inference.phases import tell
-from psimil.paths import as_path
 from psimil.store.archive import Archive
 from psimil.store.chunks import csv_chunks, parquet_chunks
 from psimil.store.folders import H5Folder, TorchmilFolder
@@ -47,10 +47,10 @@ def import_bags(
 
     Parameters
     ----------
-    source : text, ``.parquet`` or ``.npz`` as for :func:`psimil.tables.read_bags`, rows in any order;
+    source : text, ``.parquet`` or ``.npz`` as for :func:`psimil.read_bags`, rows in any order;
         a torchmil folder; or a folder of ``.h5`` files as CLAM and TRIDENT write them.
     store : folder to write.
-    bag, label, instance_label, features, drop, positive : of a table, as for :func:`psimil.tables.read_bags`.
+    bag, label, instance_label, features, drop, positive : of a table, as for :func:`psimil.read_bags`.
     labels : labels of ``.h5`` files, as for :func:`psimil.datasets.read_h5`; None leaves them unknown.
     dtype : "float32" or "float64" on disk; None takes float32, or what the store has.
     append : add to the store that is there; its features are looked for by name.

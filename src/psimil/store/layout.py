@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from psimil.paths import as_path
+from psimil.files.paths import as_path
 
 MANIFEST = "manifest.json"
 FEATURES, OFFSETS, LABELS, INSTANCE_LABELS = "features.bin", "offsets.bin", "labels.bin", "instance_labels.bin"

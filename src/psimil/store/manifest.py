@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from psimil.classes import ZERO_ONE, Classes, is_label
+from psimil.files.paths import as_path
 from psimil.foundations.errors import InputError, MissingFile
-from psimil.paths import as_path
+from psimil.model.labels import ZERO_ONE, Classes, is_label
 from psimil.store.digest import BLOCK, Digest
 from psimil.store.layout import DTYPES, FEATURES, IDS, INSTANCE_LABELS, LABELS, MANIFEST, OFFSETS, PART, expected_bytes
 

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.bagtable import BagTable
-from psimil.classes import ZERO_ONE, Classes
+from psimil.data.bagtable import BagTable
+from psimil.files.paths import as_path
 from psimil.foundations.errors import InputError
 from psimil.model.bags import Bags
 from psimil.model.features import column_order, listed
-from psimil.paths import as_path
+from psimil.model.labels import ZERO_ONE, Classes
 from psimil.store.digest import BLOCK, digest_file
 from psimil.store.layout import (
     DTYPES,

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.bagtable import bag_labels, instance_labels, known_classes
-from psimil.classes import ZERO_ONE, Classes, first_of_each, is_label, text
-from psimil.columns import INSTANCE_LABEL, LABEL, as_labels, as_numbers, ids_as_text, whole_numbers
-from psimil.feature_choice import Names
-from psimil.feature_columns import FeatureColumns
+from psimil.data.bagtable import bag_labels, instance_labels, known_classes
+from psimil.data.columns import INSTANCE_LABEL, LABEL, as_labels, as_numbers, ids_as_text, whole_numbers
+from psimil.data.feature_choice import Names
+from psimil.data.feature_columns import FeatureColumns
 from psimil.foundations.errors import InputError
 from psimil.model.bags import Bags
+from psimil.model.labels import ZERO_ONE, Classes, first_of_each, is_label, text
 from psimil.store.layout import UNKNOWN
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Rows(NamedTuple):
 
 
 class Table:
-    """The bags of a table that is read chunk by chunk; the arguments are those of :func:`psimil.tables.read_bags`.
+    """The bags of a table that is read chunk by chunk; the arguments are those of :func:`psimil.read_bags`.
 
     Parameters
     ----------

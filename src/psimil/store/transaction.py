@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from psimil.atomic import REASONS, atomic_write
+from psimil.files.atomic import REASONS, atomic_write
+from psimil.files.paths import as_path
 from psimil.foundations.errors import InputError, OutputError
-from psimil.paths import as_path
 from psimil.store.layout import MANIFEST, is_store, part_name, part_numbers
 from psimil.store.manifest import Manifest, read_manifest
 

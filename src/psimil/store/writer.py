@@ -10,12 +10,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from psimil.classes import ZERO_ONE, Classes
 from psimil.datasets.labelled import check_bags
 from psimil.foundations.errors import InputError
 from psimil.foundations.numbers import at_least
 from psimil.model.bags import Bags
 from psimil.model.features import as_real
+from psimil.model.labels import ZERO_ONE, Classes
 from psimil.store.layout import DTYPES, UNKNOWN
 from psimil.store.manifest import TEXT, WHOLE, Manifest
 from psimil.store.part import PartWriter

@@ -73,7 +73,7 @@ def check_mil_estimator(estimator: Any, *, instances: bool = True, uncertainty: 
 
     Examples
     --------
-    >>> from psimil.baselines import BagForest
+    >>> from psimil.paper.baselines import BagForest
     >>> forest = BagForest(n_estimators=5, random_state=0)
     >>> names = check_mil_estimator(forest, instances=False, uncertainty=False)
     >>> len(names) >= 60, names[0]

@@ -25,7 +25,7 @@ class Subject:
 
     Examples
     --------
-    >>> from psimil.baselines import BagSVM
+    >>> from psimil.paper.baselines import BagSVM
     >>> subject = Subject(BagSVM())
     >>> len(subject.bags), subject.bags[0].shape[1], subject.fitted.n_features_in_
     (16, 3, 3)
@@ -92,7 +92,7 @@ def needs(
 
     Examples
     --------
-    >>> from psimil.baselines import BagSVM
+    >>> from psimil.paper.baselines import BagSVM
     >>> @needs("save")
     ... def check_file(subject):
     ...     pass

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from psimil.figures.png import COLUMNS
 from psimil.report.calls import Words, difference_words
 from psimil.viewer.answers import BagDetails, InstanceRow, Picture, Telling
-from psimil.viewer.png import COLUMNS
 from psimil.viewer.viewed import Viewed
 from psimil.viewer.worklist import bag_fields, label
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from fastapi import APIRouter, HTTPException
 
-from psimil.feedback import Feedback
 from psimil.foundations.errors import PsimilError
+from psimil.results.feedback import Feedback
 from psimil.viewer.answers import Kept, Problem, Said
 from psimil.viewer.bags_api import SENT, UNKNOWN, WRONG, numbered
 from psimil.viewer.viewed import Viewed

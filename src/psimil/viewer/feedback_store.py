@@ -6,8 +6,8 @@ import threading
 from collections import defaultdict
 from pathlib import Path
 
-from psimil.feedback import NAME, Feedback, read_feedback, write_feedback
 from psimil.foundations.errors import InputError
+from psimil.results.feedback import NAME, Feedback, read_feedback, write_feedback
 
 MAX_ENTRIES = 20_000
 

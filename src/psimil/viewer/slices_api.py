@@ -11,8 +11,8 @@ from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Header, HTTPException, Path, Response
 from numpy.typing import NDArray
 
+from psimil.figures.png import encode_png, grid
 from psimil.viewer.bags_api import UNKNOWN, WRONG, KeyPath, numbered
-from psimil.viewer.png import encode_png, grid
 from psimil.viewer.viewed import Viewed
 
 READERS = 4  # threads that read scans; other routes never wait for them

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.result_set import ResultSet
+from psimil.results.result_set import ResultSet
 from psimil.viewer.feedback_store import FeedbackStore
 from psimil.viewer.volumes import Volumes
 

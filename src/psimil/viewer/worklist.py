@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psimil.figures.reliability import reliability_table
-from psimil.metrics import bag_metrics
 from psimil.report.calls import Words, threshold_words
+from psimil.results.metrics import bag_metrics
 from psimil.viewer.answers import BagList, BagRow, Reliability, Summary
 from psimil.viewer.viewed import Viewed
 

@@ -1,0 +1,1 @@
+"""Tables of instances: columns, features, labels and bags of what others wrote."""

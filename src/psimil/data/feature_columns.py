@@ -1,0 +1,180 @@
+"""The feature columns of a table that is read at once or chunk by chunk: chosen by name, and all of them numbers."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Collection, Sequence
+from decimal import Decimal
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psimil.data.columns import NUMERIC
+from psimil.data.feature_choice import Names, as_names, chosen_columns, drop_option, one_line
+from psimil.data.feature_order import Order
+from psimil.foundations.errors import DataWarning, InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+NUMBER = re.compile(r"\s*[+-]?(\d+|\d{1,3}([., ']\d{3})+|(?=[.,]\d))([.,]\d*)?([eE][+-]?\d+)?\s*")
+NUMBERS, TRUTHS, TEXT = range(3)  # what a column holds
+GROUPED, FOREIGN, WRITTEN = range(3, 6)  # numbers as text: 1.234,5 and 1,5 and 1.5
+MIXED = {
+    TEXT: "numbers, but {} in row {}. Correct it",
+    TRUTHS: "numbers, but {} in row {}. Correct it",
+    GROUPED: "{} in row {}, which is no number here. Write it without marks between thousands",
+    FOREIGN: "{} in row {}, which is no number here. Write all decimals with a point",
+    WRITTEN: "numbers as text, {} in row {}. Store them as numbers",
+}
+Seen = dict[int, tuple[int, str]]  # first row and value of each
+
+
+class FeatureColumns:
+    """The columns that are features: those that are chosen, but for columns of nothing but text.
+
+    Parameters
+    ----------
+    columns, name, others, features, drop : as for :func:`psimil.data.feature_choice.chosen_columns`.
+
+    Attributes
+    ----------
+    sizes : number of rows by bag, in the order in which bags appear.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> found = FeatureColumns(["bag", "f"], "bags.csv", {"bag"})
+    >>> found.look(pd.DataFrame({"bag": ["a", "b"], "f": [0.5, 1.5]}), np.array(["a", "b"]))
+    >>> found.names()
+    ['f']
+    >>> found.look(pd.DataFrame({"bag": ["a"], "f": ["0.5 mm"]}), np.array(["a"]))
+    Traceback (most recent call last):
+    psimil.foundations.errors.InputError: bags.csv: column "f" holds numbers, but '0.5 mm' in row 3. Correct it, or \
+leave the column out with --drop "f".
+    """
+
+    def __init__(
+        self,
+        columns: Sequence[Any],
+        name: str,
+        others: Collection[Any] = (),
+        features: Names = None,
+        drop: Names = None,
+    ) -> None:
+        self._name, self._asked = name, features is not None
+        chosen = chosen_columns(columns, name, others, features, drop)
+        named = set(as_names(features))  # whoever gives the very name wants the column
+        self._seen: dict[Any, Seen] = {column: {} for column in chosen}
+        self._orders = {column: Order() for column in chosen if str(column) not in named}
+        self._numbers: dict[str, int] = {}  # of the bags, as they appear
+        self.sizes: dict[str, int] = {}
+        self._rows = 0
+
+    def look(self, frame: pd.DataFrame, ids: NDArray[Any]) -> None:
+        """Go on with further rows and the ids (n,) of their bags; numbers and text in one column are refused."""
+        kinds = dict(zip(frame.columns, frame.dtypes, strict=True))
+        bag, begins = self._bags(ids)
+        for column, seen in self._seen.items():
+            kind = kinds[column].kind
+            if kind not in "iuf" or NUMBERS not in seen or len(seen) > 1:
+                self._look_at(column, frame[column], seen)
+            order = self._orders.get(column)
+            if order is not None:
+                if kind in NUMERIC:
+                    order.look(frame[column].to_numpy(dtype=np.float64, na_value=np.nan), bag, begins)
+                if kind not in NUMERIC or not order.alive:
+                    del self._orders[column]
+        self._rows += len(frame)
+
+    @property
+    def watching(self) -> bool:
+        """Whether a feature can still turn out to be the order of rows or bags."""
+        return bool(self._orders)
+
+    def names(self) -> list[Any]:
+        """The features, when all rows have been seen; warns of columns of text and of those that follow the order."""
+        text = [] if self._asked else [column for column, seen in self._seen.items() if TEXT in seen]
+        found = [column for column in self._seen if column not in text]
+        if not found:
+            raise InputError(f"{self._name} has no numeric feature column beside the bag and label columns.")
+        if text:
+            skipped = one_line(", ".join(map(str, text)))
+            message = f"{self._name}: columns that are not numeric are not used: {skipped}."
+            warnings.warn(message, DataWarning, stacklevel=5)
+        sizes = np.array(list(self.sizes.values()))
+        verdicts = {column: order.verdict(sizes) for column, order in self._orders.items()}
+        for words in dict.fromkeys(filter(None, verdicts.values())):
+            columns = [column for column, verdict in verdicts.items() if verdict == words]
+            listed = one_line(", ".join(f'"{column}"' for column in columns))
+            message = (
+                f"{self._name}: feature {listed} is {words}, which says nothing about new bags. "
+                f"Unless it was measured, leave it out with {drop_option(columns)}."
+            )
+            warnings.warn(message, DataWarning, stacklevel=5)
+        return found
+
+    def _bags(self, ids: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+        """(n,) numbers of the bags, counted as they appear, and the rows at which they do."""
+        found, first, inverse, counts = np.unique(ids, return_index=True, return_inverse=True, return_counts=True)
+        known, number = len(self.sizes), np.empty(len(found), dtype=np.int64)
+        for k in np.argsort(first):
+            identifier = str(found[k])
+            number[k] = self._numbers.setdefault(identifier, len(self._numbers))
+            self.sizes[identifier] = self.sizes.get(identifier, 0) + int(counts[k])
+        return number[inverse], np.sort(first[number >= known])
+
+    def _look_at(self, column: Any, cells: pd.Series[Any], seen: Seen) -> None:
+        """Note where the column first holds what; refuse it when it holds numbers and something else."""
+        missing = np.asarray(cells.isna(), dtype=bool)
+        if not missing.all():
+            for what, row, value in _contents(cells, missing):
+                seen.setdefault(what, (self._rows + row + 1, value))
+        others = [what for what in MIXED if what in seen]
+        if others and not seen.keys().isdisjoint((NUMBERS, GROUPED, FOREIGN, WRITTEN)):
+            row, value = seen[others[0]]
+            raise InputError(
+                f'{self._name}: column "{one_line(column)}" holds {MIXED[others[0]].format(value, row)}, or leave the '
+                f"column out with {drop_option([column])}."
+            )
+
+
+def _contents(cells: pd.Series[Any], missing: NDArray[np.bool_]) -> list[tuple[int, int, str]]:
+    """What a column holds beside missing values: the first row of each kind, and its value."""
+    kind = cells.dtype.kind
+    first = int(np.argmin(missing))
+    if kind in "iuf":
+        return [(NUMBERS, first, "")]
+    if kind == "b":
+        return [(TRUTHS, first, repr(str(bool(cells.iloc[first]))))]
+    if kind != "O":
+        return [(TEXT, first, _shown(cells.iloc[first]))]
+    found: Seen = {}
+    try:
+        values = cells.astype(object).to_numpy()
+    except Exception:  # pyarrow has its own family of errors
+        return [(TEXT, first, "text that is not UTF-8")]
+    for row in np.flatnonzero(~missing):
+        what = _content(values[row])
+        if what not in found:
+            found[what] = (int(row), _shown(values[row]))
+    return [(what, row, value) for what, (row, value) in found.items()]
+
+
+def _content(value: Any) -> int:
+    if isinstance(value, (bool, np.bool_)):
+        return TRUTHS
+    if isinstance(value, (Real, Decimal)):
+        return NUMBERS
+    if not isinstance(value, str) or not NUMBER.fullmatch(value):
+        return TEXT
+    marks = [mark for mark in value.strip() if mark in "., '"]
+    return GROUPED if len(marks) > 1 or "'" in marks or " " in marks else FOREIGN if "," in marks else WRITTEN
+
+
+def _shown(value: Any) -> str:
+    text = repr(value) if isinstance(value, str) else repr(str(value))
+    return text if len(text) <= 40 else f"{text[:37]}...'"

@@ -1,0 +1,60 @@
+"""Learning from bags that arrive over time."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from psimil.estimators.inputs import read_instance_labels, read_labels, read_weights
+from psimil.estimators.learner import BagLearner
+from psimil.estimators.voice import say
+from psimil.foundations.errors import InputError
+from psimil.inference.online import Online
+from psimil.inference.preparation import Supervision
+
+
+class OnlinePredictor(BagLearner):
+    """A predictor that can go on learning."""
+
+    training_counts_: dict[str, int]
+
+    def partial_fit(
+        self, bags: Any, y: Any = None, *, bag_ids: Any = None, y_instances: Any = None, sample_weight: Any = None
+    ) -> Self:
+        """Learn from some more bags: the first call is a fit, each further one a natural-gradient step.
+
+        Scaling, inducing points and kernel are those of the first call, so give it a few hundred bags of both labels.
+        The step sizes are those of minibatches (docs/scaling.md). Calibration and thresholds follow the latest bags,
+        as they were predicted before the model learned them. ``loo_`` and ``label_posterior_`` stay those of the
+        first call. A loaded model does not know how much it has seen: its own training counts for that.
+
+        Parameters
+        ----------
+        bags, y, bag_ids, y_instances, sample_weight : as in ``fit``.
+
+        Examples
+        --------
+        >>> from psimil import VGPMIL
+        >>> from psimil.datasets import make_bags
+        >>> bags, y, _ = make_bags(n_bags=60, seed=0)
+        >>> clf = VGPMIL(n_inducing=10, random_state=0).partial_fit(bags[:30], y[:30]).partial_fit(bags[30:], y[30:])
+        >>> clf.training_counts_["bags"]
+        60
+        """
+        if y is None:
+            raise InputError("partial_fit needs bag labels: partial_fit(bags, y).")
+        if not hasattr(self, "model_"):
+            return self.fit(bags, y, bag_ids=bag_ids, y_instances=y_instances, sample_weight=sample_weight)
+        found = self._bags(bags, bag_ids)
+        _, T = read_labels(y, found, classes=self.classes, from_rows=bag_ids is not None)
+        known = read_instance_labels(y_instances, found, T, self.H)
+        supervision = Supervision(T, read_weights(sample_weight, found), known)
+        state: Online | None = getattr(self, "online_", None)
+        if state is None or state.model is not self.model_:
+            state = Online(self.model_, float(self.training_counts_["bags"]))
+        self.online_ = state.learn(found, supervision, self._options(found.n_features))
+        self.model_ = self.online_.model
+        counts = {"bags": len(found), "positive": int(T.sum()), "instances": len(found.X)}
+        if self.verbose:
+            say(f"learned {counts['bags']} more bags after {self.training_counts_['bags']} bags")
+        self.training_counts_ = {name: self.training_counts_[name] + n for name, n in counts.items()}
+        return self._expose(self.classes, self._feature_names)

@@ -1,0 +1,279 @@
+"""What a fitted model does: predict for bags and instances, and write itself to a file."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, overload
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import Tags
+
+from psimil.estimators.inputs import check_fingerprint_of, features_of, read_bags
+from psimil.estimators.named_data import NamedData
+from psimil.estimators.parameters import check_parameters
+from psimil.files.model_file import ModelFile, save_model
+from psimil.foundations.errors import InputError, NotFitted
+from psimil.foundations.numbers import at_least, is_number
+from psimil.inference.prediction import Prediction
+from psimil.inference.trained import TrainedModel
+from psimil.model.bags import Bags
+from psimil.model.densities import Density, HyperbolicSecant
+from psimil.model.labels import Classes
+from psimil.version import VERSION
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Array = NDArray[Any]
+
+_NOT_STORED = ("device", "inducing_points", "random_state", "verbose", "warm_start", "feature_fingerprint")
+
+
+class BagPredictor(NamedData):
+    """The methods of an estimator that need nothing but ``model_``, a TrainedModel."""
+
+    _default_density: ClassVar[Density] = HyperbolicSecant()
+    density: Density | None
+    feature_fingerprint: str | None
+    model_: TrainedModel
+    training_counts_: dict[str, int]
+
+    def _expose(self, classes: Classes, feature_names: tuple[str, ...] | None) -> Self:
+        model = self.model_
+        self._remember(classes, feature_names)
+        self.n_features_in_ = len(model.scaling.location)
+        self.kernel_, self.inducing_points_ = model.gp.kernel, model.scaling.invert(model.gp.Z)
+        self.q_mean_, self.q_cov_ = model.posterior.m, model.posterior.S
+        self.mean_ = float(model.gp.bias * model.posterior.m[-1]) if model.gp.bias else 0.0
+        self.threshold_, self.instance_threshold_ = model.threshold, model.instance_threshold
+        return self
+
+    def predict_dist(
+        self,
+        bags: Any,
+        *,
+        bag_ids: Any = None,
+        raw: bool = False,
+        expectation: str | None = None,
+        n_samples: int = 1000,
+        level: float = 0.95,
+        joint: bool = False,
+    ) -> Prediction:
+        """Bag and instance probabilities, standard deviations, intervals, log-odds and latent moments.
+
+        Parameters
+        ----------
+        bags : sequence of (n_i, D) arrays, Bags, or (N, D) rows together with ``bag_ids``.
+        bag_ids : (N,) the bag of each row, when ``bags`` are rows; bags come as their ids first appear.
+        raw : leave out the calibration.
+        expectation : "quadrature" or, as in the paper, "sample"; None is the model's own, as it was made.
+        n_samples : draws of the latent values for "sample" and ``joint``.
+        level : mass of the credible intervals, between 0 and 1.
+        joint : add the bag's standard deviation with the correlation between its instances kept.
+
+        Examples
+        --------
+        >>> from psimil import VGPMIL
+        >>> from psimil.datasets import make_bags
+        >>> bags, y, _ = make_bags(n_bags=8, seed=1)
+        >>> clf = VGPMIL(n_inducing=4, max_iter=2, tol=0.0, random_state=0).fit(bags, y)
+        >>> found = clf.predict_dist(bags, level=0.9)
+        >>> found.prob.shape, found.instance_prob.shape == (len(bags.X),), bool((found.lower <= found.upper).all())
+        ((8,), True, True)
+        """
+        if expectation not in (None, "quadrature", "sample"):
+            raise InputError(f'expectation must be "quadrature" or "sample", got {expectation!r}.')
+        if not is_number(level) or not 0 < level < 1:
+            raise InputError(f"level must be a number between 0 and 1, got {level!r}.")
+        at_least(2, whole=True, n_samples=n_samples)
+        found = self._bags(bags, bag_ids)
+        return self._model().predict(
+            found, raw=raw, expectation=expectation, n_samples=n_samples, level=level, joint=joint
+        )
+
+    def predict_proba(self, bags: Any, *, bag_ids: Any = None) -> Array:
+        """(B, 2) probabilities of the two labels, in the order of ``classes_``.
+
+        Parameters
+        ----------
+        bags, bag_ids : as of :meth:`predict_dist`.
+
+        Examples
+        --------
+        >>> from psimil import VGPMIL
+        >>> from psimil.datasets import make_bags
+        >>> bags, y, _ = make_bags(n_bags=8, seed=1)
+        >>> clf = VGPMIL(n_inducing=4, max_iter=2, tol=0.0, random_state=0).fit(bags, y)
+        >>> clf.predict_proba(bags).shape, clf.predict_proba(bags).sum(axis=1).round(6).tolist()[:2]
+        ((8, 2), [1.0, 1.0])
+        """
+        prob = self.predict_dist(bags, bag_ids=bag_ids).prob
+        return np.column_stack([1.0 - prob, prob] if self._positive_is_last else [prob, 1.0 - prob])
+
+    def decision_function(self, bags: Any, *, bag_ids: Any = None) -> Array:
+        """(B,) log-odds of ``classes_[1]`` minus those of the threshold: above 0 where ``predict`` says it.
+
+        Parameters
+        ----------
+        bags, bag_ids : as of :meth:`predict_dist`.
+
+        Examples
+        --------
+        >>> from psimil import VGPMIL
+        >>> from psimil.datasets import make_bags
+        >>> bags, y, _ = make_bags(n_bags=8, seed=1)
+        >>> clf = VGPMIL(n_inducing=4, max_iter=2, tol=0.0, random_state=0).fit(bags, y)
+        >>> bool(((clf.decision_function(bags) >= 0) == clf.predict(bags)).all())
+        True
+        """
+        model = self._model()
+        shift = np.log(model.threshold) - np.log1p(-model.threshold)
+        found = np.asarray(self.predict_dist(bags, bag_ids=bag_ids).log_odds - shift)
+        return found if self._positive_is_last else -found
+
+    def predict(self, bags: Any, *, bag_ids: Any = None) -> Array:
+        """(B,) labels, of ``classes_``, at the model's bag threshold, ``threshold_``.
+
+        Parameters
+        ----------
+        bags, bag_ids : as of :meth:`predict_dist`.
+
+        Examples
+        --------
+        >>> from psimil import VGPMIL
+        >>> from psimil.datasets import make_bags
+        >>> bags, y, _ = make_bags(n_bags=8, seed=1)
+        >>> clf = VGPMIL(n_inducing=4, max_iter=2, tol=0.0, random_state=0).fit(bags, y)
+        >>> bool((clf.predict(bags) == (clf.predict_proba(bags)[:, 1] >= clf.threshold_)).all())
+        True
+        """
+        found = self.predict_dist(bags, bag_ids=bag_ids).label
+        return np.asarray(self.classes_[found if self._positive_is_last else 1 - found])
+
+    @overload
+    def predict_instances(
+        self,
+        bags: Any,
+        *,
+        bag_ids: Any = ...,
+        return_std: Literal[False] = ...,
+        as_frame: Literal[False] = ...,
+        recalibrated: bool = ...,
+        raw: bool = ...,
+    ) -> list[Array]: ...
+    @overload
+    def predict_instances(
+        self,
+        bags: Any,
+        *,
+        bag_ids: Any = ...,
+        return_std: Literal[True],
+        as_frame: Literal[False] = ...,
+        recalibrated: bool = ...,
+        raw: bool = ...,
+    ) -> tuple[list[Array], list[Array]]: ...
+    @overload
+    def predict_instances(
+        self,
+        bags: Any,
+        *,
+        bag_ids: Any = ...,
+        return_std: bool = ...,
+        as_frame: Literal[True],
+        recalibrated: bool = ...,
+        raw: bool = ...,
+    ) -> pd.DataFrame: ...
+    def predict_instances(
+        self,
+        bags: Any,
+        *,
+        bag_ids: Any = None,
+        return_std: bool = False,
+        as_frame: bool = False,
+        recalibrated: bool = False,
+        raw: bool = False,
+    ) -> Any:
+        """Per bag the instance probabilities (n_i,), with standard deviations or as one table on request.
+
+        Parameters
+        ----------
+        bags, bag_ids : as of :meth:`predict_dist`.
+        return_std : give a pair: the probabilities and, in the same form, their standard deviations.
+        as_frame : give one table, in the caller's row order, of the columns of ``Prediction.to_frame("instance")``. It
+            holds the standard deviations in any case, so ``return_std`` changes nothing about it.
+        recalibrated : map scores to the share of positives among instances of that score, from out-of-bag scores;
+            interval ends go the same way, ``std`` stays that of the scores.
+        raw : leave out the calibration of the latent log-odds.
+
+        Examples
+        --------
+        >>> from psimil import VGPMIL
+        >>> from psimil.datasets import make_bags
+        >>> bags, y, _ = make_bags(n_bags=8, seed=1)
+        >>> clf = VGPMIL(n_inducing=4, max_iter=2, tol=0.0, random_state=0).fit(bags, y)
+        >>> [part.shape for part in clf.predict_instances(bags)] == [(n,) for n in bags.sizes]
+        True
+        >>> prob, std = clf.predict_instances(bags, return_std=True)
+        >>> clf.predict_instances(bags, as_frame=True).columns.tolist()[:4]
+        ['bag', 'instance', 'prob', 'std']
+        """
+        prediction = self.predict_dist(bags, bag_ids=bag_ids, raw=raw)
+        recalibration = self._model().recalibration if recalibrated else None
+        if recalibrated and recalibration is None:
+            raise InputError("recalibrated instance probabilities need positive and negative training bags.")
+        if as_frame:
+            return prediction.to_frame("instance", recalibration)
+        log_odds = prediction.instance_log_odds
+        split = prediction.split(prediction.instance_prob if recalibration is None else recalibration.apply(log_odds))
+        return (split, prediction.split(prediction.instance_std)) if return_std else split
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a safetensors file, atomically; it holds no training rows.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from psimil import PsiVGPMIL
+        >>> from psimil import VGPMIL
+        >>> from psimil.datasets import make_bags
+        >>> bags, y, _ = make_bags(n_bags=8, seed=1)
+        >>> clf = VGPMIL(n_inducing=4, max_iter=2, tol=0.0, random_state=0).fit(bags, y)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     clf.save(Path(folder) / "model.safetensors")
+        ...     again = PsiVGPMIL.load(Path(folder) / "model.safetensors")
+        >>> bool((again.predict_proba(bags) == clf.predict_proba(bags)).all())
+        True
+        """
+        self._model()
+        check_parameters({"feature_fingerprint": self.feature_fingerprint})
+        parameters = {k: v for k, v in self.get_params(deep=False).items() if k not in _NOT_STORED}
+        if self.density is None:
+            parameters["density"] = self._default_density  # a loaded model is always a PsiVGPMIL
+        known = (self.feature_fingerprint, self.training_counts_, VERSION, self._feature_names, self.classes)
+        save_model(path, ModelFile(self.model_, parameters, *known))
+
+    def __sklearn_tags__(self) -> Tags:
+        """One sample is a bag, not a row; labels are binary."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.input_tags.allow_nan = False
+        tags.classifier_tags.multi_class = False
+        tags.no_validation = True
+        return tags
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Whether fit or load has been called."""
+        return hasattr(self, "model_")
+
+    def _model(self) -> TrainedModel:
+        if not hasattr(self, "model_"):
+            raise NotFitted("this model is not fitted. Call fit() or load a model.")
+        return self.model_
+
+    def _bags(self, bags: Any, bag_ids: Any = None) -> Bags:
+        self._model()
+        found = read_bags(bags, bag_ids, what="prediction set")
+        check_fingerprint_of(self.feature_fingerprint, found)
+        return features_of(found, self.n_features_in_, self._feature_names)

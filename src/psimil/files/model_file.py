@@ -1,0 +1,166 @@
+"""Model files: safetensors with JSON metadata, written atomically and checked strictly. No code runs on load."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load as load_tensors
+from safetensors.numpy import save as save_tensors
+
+from psimil.files.atomic import atomic_write
+from psimil.files.paths import as_path
+from psimil.files.schema import (
+    check_counts,
+    check_names,
+    check_tensors,
+    model_from,
+    model_tensors,
+    parameters_from,
+    parameters_json,
+)
+from psimil.foundations.errors import MissingFile, ModelFileError
+from psimil.inference.trained import TrainedModel
+from psimil.model.labels import ZERO_ONE, Classes
+from psimil.version import VERSION
+
+Array = NDArray[Any]
+
+FORMAT = 2  # 1 had neither feature_names nor classes
+MAX_BYTES = 2**30
+MAX_HEADER = 2**22
+MAX_TENSORS = 64
+_ZIP, _PICKLE = b"PK\x03\x04", b"\x80"
+
+
+@dataclass(frozen=True)
+class ModelFile:
+    """What a model file holds.
+
+    Parameters
+    ----------
+    parameters : constructor parameters of the estimator.
+    feature_fingerprint : names what made the features, or None.
+    training_counts : numbers of bags, positive bags and instances it was trained on.
+    library_version : version of psimil that wrote the file; "" before it is written.
+    feature_names : D names of the features, or None.
+    classes : the labels of negative and of positive bags.
+    """
+
+    model: TrainedModel
+    parameters: dict[str, Any]
+    feature_fingerprint: str | None
+    training_counts: dict[str, int]
+    library_version: str = ""
+    feature_names: tuple[str, ...] | None = None
+    classes: Classes = ZERO_ONE
+
+
+def save_model(path: str | os.PathLike[str], file: ModelFile) -> None:
+    """Write a model file; what was at ``path`` before stays intact until the new file is complete."""
+    target = as_path(path)
+    tensors, facts = model_tensors(file.model)
+    header = {
+        "format": FORMAT,
+        "library": VERSION,
+        "parameters": parameters_json(file.parameters),
+        "model": facts,
+        "feature_fingerprint": file.feature_fingerprint,
+        "training_counts": file.training_counts,
+        "feature_names": None if file.feature_names is None else list(file.feature_names),
+        "classes": list(file.classes),
+    }
+    text = json.dumps(header, sort_keys=True, allow_nan=False)
+    data = _reproducible(save_tensors(tensors, metadata={"psimil": text, "sha256": _digest(tensors, text)}))
+    atomic_write(target, lambda stream: _write(stream, data))
+
+
+def load_model(path: str | os.PathLike[str]) -> ModelFile:
+    """Read a model file; anything that does not follow the schema is refused."""
+    data = _read(as_path(path))
+    try:
+        size = int.from_bytes(data[:8], "little")
+        if len(data) < 8 or size > min(MAX_HEADER, len(data) - 8):
+            raise ValueError(f"header of {size} bytes in a file of {len(data)}")
+        entries = json.loads(data[8 : 8 + size])
+        if len(entries) > MAX_TENSORS:
+            raise ValueError(f"{len(entries)} tensors, above the limit of {MAX_TENSORS}")
+        metadata = entries["__metadata__"]
+        text = metadata["psimil"]
+        header = json.loads(text)
+        tensors = load_tensors(data)
+    except (SafetensorError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ModelFileError(f"model file is not valid: {_first_line(error)}.") from None
+    if not isinstance(header, dict) or not isinstance(header.get("format"), int):
+        raise ModelFileError("model file is not valid: no format version.")
+    if header["format"] > FORMAT:
+        raise ModelFileError(f"model file: made by version {header['format']}, this is version {FORMAT}.")
+    if metadata.get("sha256") != _digest(tensors, text):
+        raise ModelFileError("model file: checksum differs: file is damaged or was changed.")
+    if header["format"] == 1:
+        header = {"feature_names": None, "classes": [0, 1], **header}
+    expected = {"format", "library", "parameters", "model", "feature_fingerprint", "training_counts"}
+    expected |= {"feature_names", "classes"}
+    if set(header) != expected:
+        raise ModelFileError(f"model file: header keys differ: {', '.join(sorted(set(header) ^ expected))}.")
+    check_tensors(tensors, header["model"])
+    check_counts(header)
+    check_names(header, len(tensors["feature_location"]))
+    return ModelFile(
+        model_from(tensors, header["model"]),
+        parameters_from(header["parameters"]),
+        header["feature_fingerprint"],
+        header["training_counts"],
+        header["library"],
+        None if header["feature_names"] is None else tuple(header["feature_names"]),
+        Classes(*header["classes"]),
+    )
+
+
+def _read(path: Path) -> bytes:
+    if not path.exists():
+        raise MissingFile(f"model file {path.name} does not exist. Check the path.")
+    if not path.is_file():
+        raise ModelFileError(f"model file {path.name} is not a file.")
+    if path.stat().st_size > MAX_BYTES:
+        raise ModelFileError(f"model file {path.name} is above the limit of {MAX_BYTES} bytes.")
+    data = path.read_bytes()
+    looks_ours = int.from_bytes(data[:8], "little") <= MAX_HEADER  # a header of 66 944 bytes begins like a pickle, too
+    if data[:4] == _ZIP or (data[:1] == _PICKLE and len(data) > 1 and data[1] <= 5 and not looks_ours):
+        raise ModelFileError(
+            "model file is a Python pickle; such files can run code and are not loaded. "
+            "Convert with the program that made it, then save with PsiVGPMIL.save."
+        )
+    return data
+
+
+def _reproducible(data: bytes) -> bytes:
+    """The same file with its header in one fixed order: safetensors shuffles the metadata."""
+    size = int.from_bytes(data[:8], "little")
+    header = json.dumps(json.loads(data[8 : 8 + size]), sort_keys=True, separators=(",", ":")).encode()
+    header += b" " * (-len(header) % 8)
+    return len(header).to_bytes(8, "little") + header + data[8 + size :]
+
+
+def _write(stream: BinaryIO, data: bytes) -> None:
+    stream.write(data)
+
+
+def _digest(tensors: dict[str, Array], text: str) -> str:
+    digest = hashlib.sha256(text.encode())
+    for name in sorted(tensors):
+        tensor = np.ascontiguousarray(tensors[name])
+        digest.update(f"{name}:{tensor.dtype.str}:{tensor.shape}:".encode())
+        digest.update(tensor.tobytes())
+    return digest.hexdigest()
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0][:200]

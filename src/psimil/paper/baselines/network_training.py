@@ -1,0 +1,161 @@
+"""Training of the attention network: Adam on mini-batches of bags, stopped by the log-loss of held-out bags."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.model_selection import train_test_split
+
+from psimil.model.bags import Bags
+from psimil.paper.baselines.network import GatedAttention, require_torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How a network is trained; see :class:`psimil.paper.baselines.AttentionMIL` for the meaning of each.
+
+    Examples
+    --------
+    >>> Schedule().batch_size
+    32
+    """
+
+    hidden: int = 64
+    attention: int = 32
+    epochs: int = 200
+    learning_rate: float = 1e-3
+    weight_decay: float = 1e-3
+    dropout: float = 0.25
+    batch_size: int = 32
+    patience: int = 30
+    validation: float = 0.2
+    restarts: int = 1
+
+
+@dataclass(frozen=True)
+class Run:
+    """A trained network and the log-loss of the held-out bags after each epoch; no losses when none were held out."""
+
+    network: GatedAttention
+    losses: list[float]
+
+
+def train_network(bags: Bags, T: Array, schedule: Schedule, rng: np.random.Generator) -> Run:
+    """The best of ``schedule.restarts`` runs on the same held-out bags.
+
+    Parameters
+    ----------
+    bags : B bags of standardised features.
+    T : (B,) labels, 0 or 1.
+    schedule : how to train.
+    rng : draws the split, and the seed of each run.
+
+    Examples
+    --------
+    >>> import pytest
+    >>> _ = pytest.importorskip("torch")
+    >>> from psimil.datasets import make_bags
+    >>> bags, y, _ = make_bags(n_bags=40)
+    >>> len(train_network(bags, y, Schedule(epochs=3), np.random.default_rng(0)).losses)
+    3
+    """
+    bags = replace(bags, X=bags.X.astype(np.float32))
+    learn, hold = hold_out(T, schedule.validation, rng)
+    seeds = rng.integers(2**31, size=schedule.restarts)
+    runs = [_run((bags[learn], T[learn]), (bags[hold], T[hold]), schedule, int(seed)) for seed in seeds]
+    return min(runs, key=lambda run: min(run.losses, default=0.0))
+
+
+def hold_out(T: Array, validation: float, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Bags to learn from and bags held out, each with both labels; none are held out where a label has a single bag.
+
+    Parameters
+    ----------
+    T : (B,) labels, 0 or 1.
+    validation : share of the bags that is held out, 0 for none.
+
+    Examples
+    --------
+    >>> learn, hold = hold_out(np.array([0, 1] * 10), 0.2, np.random.default_rng(0))
+    >>> len(learn), len(hold)
+    (16, 4)
+    """
+    everything = np.arange(len(T))
+    if validation == 0 or np.bincount(T, minlength=2).min() < 2:
+        return everything, everything[:0]
+    count = min(max(2, round(validation * len(T))), len(T) - 2)
+    learn, hold = train_test_split(everything, test_size=count, stratify=T, random_state=int(rng.integers(2**31)))
+    return learn, hold
+
+
+def _run(learn: tuple[Bags, Array], hold: tuple[Bags, Array], schedule: Schedule, seed: int) -> Run:
+    """Train until ``patience`` epochs bring nothing better on the held-out bags; the best weights are kept."""
+    best, lowest, losses = None, np.inf, list[float]()
+    for network in _epochs(*learn, schedule, seed):
+        if not len(hold[1]):
+            best = network
+            continue
+        losses.append(log_loss(network, *hold))
+        if losses[-1] < lowest or best is None:
+            best, lowest = replace(network, theta=network.theta.clone()), losses[-1]
+        elif len(losses) - int(np.argmin(losses)) > schedule.patience:
+            break
+    assert best is not None  # there is at least one epoch
+    return Run(best, losses)
+
+
+def _epochs(bags: Bags, T: Array, schedule: Schedule, seed: int) -> Iterator[GatedAttention]:
+    """The network after each epoch; its weights change as the iteration goes on."""
+    torch = require_torch()
+    generator = torch.Generator().manual_seed(seed)
+    network = GatedAttention.initial(bags.n_features, schedule.hidden, schedule.attention, generator)
+    theta = network.theta.requires_grad_()
+    optimiser = torch.optim.Adam([theta], lr=schedule.learning_rate, weight_decay=schedule.weight_decay, fused=True)
+    for _ in range(schedule.epochs):
+        order = torch.randperm(len(bags), generator=generator).numpy()
+        X, target, offsets = as_tensors(bags[order], T[order])
+        for first in range(0, len(order), schedule.batch_size):
+            starts = offsets[first : first + schedule.batch_size + 1]
+            sizes = np.diff(starts)
+            bag = torch.from_numpy(np.repeat(np.arange(len(sizes)), sizes))
+            logits, _ = network.forward(
+                X[starts[0] : starts[-1]], bag, len(sizes), dropout=schedule.dropout, generator=generator
+            )
+            loss = torch.nn.functional.binary_cross_entropy_with_logits(logits, target[first : first + len(sizes)])
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+        yield replace(network, theta=theta.detach())
+
+
+def as_tensors(bags: Bags, T: Array) -> tuple[Tensor, Tensor, Array]:
+    """(N, D) features and (B,) labels in float32, and the offsets.
+
+    Examples
+    --------
+    >>> import pytest
+    >>> _ = pytest.importorskip("torch")
+    >>> as_tensors(Bags.from_list([[[1.0]], [[2.0]]]), np.array([0, 1]))[0].dtype
+    torch.float32
+    """
+    torch = require_torch()
+    X = torch.from_numpy(np.asarray(bags.X, dtype=np.float32))
+    return X, torch.from_numpy(T.astype(np.float32)), bags.offsets
+
+
+def log_loss(network: GatedAttention, bags: Bags, T: Array) -> float:
+    """Mean log-loss of the bags, without dropout."""
+    torch = require_torch()
+    X, target, _ = as_tensors(bags, T)
+    with torch.no_grad():
+        logits, _ = network.forward(X, torch.from_numpy(bags.bag_index), len(bags))
+        return float(torch.nn.functional.binary_cross_entropy_with_logits(logits, target))

@@ -1,0 +1,99 @@
+"""The models of the experiments, side by side in one registry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from psimil.estimators.psi_vgpmil import GVGPMIL, VGPMIL, PsiVGPMIL
+from psimil.foundations.errors import InputError
+from psimil.model.densities import GammaMixture
+from psimil.paper.baselines import AttentionMIL, BagForest, BagSVM
+from psimil.paper.experiments.job import Job
+
+# What the kernel of the paper's model costs by its own rule, hours on MNIST, the collapsed bound costs in seconds.
+COLLAPSED = {"hyperparameters": "collapsed", "log_z": "logistic"}
+
+# Settings of the default models among which the nested protocol chooses by leave-one-bag-out on the training bags:
+# pixels share one unit, so scaling each to unit variance may do harm.
+CANDIDATES: dict[str, list[dict[str, Any]]] = {"mnist-raw": [{"standardize": True}, {"standardize": False}]}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A model of the registry.
+
+    Parameters
+    ----------
+    label : its name in tables.
+    preset : "default", "paper", "paper, collapsed", "published", or "" for baselines.
+    build : job -> unfitted estimator; None for the stored predictions of a CNN.
+    grid : parameters that the nested protocol chooses by inner cross-validation (baselines; the Gaussian process
+        models choose theirs on training bags inside ``fit``).
+    """
+
+    label: str
+    preset: str
+    build: Callable[[Job], Any] | None
+    grid: Mapping[str, list[Any]] = field(default_factory=dict)
+
+    @property
+    def is_gaussian_process(self) -> bool:
+        """Whether the model is one of ours, with instances, uncertainty and early stopping."""
+        return self.preset != ""
+
+
+def _gp(cls: type[PsiVGPMIL], preset: str | None = None, **more: Any) -> Callable[[Job], PsiVGPMIL]:
+    def build(job: Job) -> PsiVGPMIL:
+        parameters: dict[str, Any] = {"random_state": job.seed, **more}
+        if job.n_inducing is not None:
+            parameters["n_inducing"] = job.n_inducing
+        if job.alpha is not None and job.beta is not None:
+            parameters["density"] = GammaMixture(job.alpha, job.beta)
+        return cls(**parameters) if preset is None else cls.preset(preset, **parameters)
+
+    return build
+
+
+REGISTRY: dict[str, Entry] = {
+    "vgpmil": Entry("VGPMIL", "default", _gp(VGPMIL)),
+    "gvgpmil": Entry("G-VGPMIL", "default", _gp(GVGPMIL)),
+    "vgpmil-paper": Entry("VGPMIL", "paper", _gp(VGPMIL, "paper")),
+    "gvgpmil-paper": Entry("G-VGPMIL", "paper", _gp(GVGPMIL, "paper")),
+    "vgpmil-collapsed": Entry("VGPMIL", "paper, collapsed", _gp(VGPMIL, "paper", **COLLAPSED)),
+    "gvgpmil-collapsed": Entry("G-VGPMIL", "paper, collapsed", _gp(GVGPMIL, "paper", **COLLAPSED)),
+    "vgpmil-published": Entry("VGPMIL", "published", _gp(VGPMIL, "published")),
+    "gvgpmil-published": Entry("G-VGPMIL", "published", _gp(GVGPMIL, "published")),
+    "attention": Entry(
+        "Attention MIL",
+        "",
+        lambda job: AttentionMIL(random_state=job.seed),
+    ),
+    "svm": Entry(
+        "SVM on bag statistics",
+        "",
+        lambda job: BagSVM(random_state=job.seed),
+        {"C": [0.3, 1.0, 3.0, 10.0, 30.0]},
+    ),
+    "forest": Entry(
+        "Random forest on bag statistics",
+        "",
+        lambda job: BagForest(random_state=job.seed),
+        {"max_features": ["sqrt", 0.3]},
+    ),
+    "cnn": Entry("Attention CNN (stored)", "", None),
+}
+
+
+def entry(name: str) -> Entry:
+    """The model of that name.
+
+    Examples
+    --------
+    >>> entry("gvgpmil-paper").label, entry("gvgpmil-paper").preset
+    ('G-VGPMIL', 'paper')
+    """
+    if name not in REGISTRY:
+        raise InputError(f"no model is called {name!r}. The models are {', '.join(REGISTRY)}.")
+    return REGISTRY[name]

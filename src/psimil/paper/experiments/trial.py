@@ -1,0 +1,144 @@
+"""Run one job: fit the model as the protocol says, and measure it on the bags the protocol names."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_predict
+
+from psimil.datasets import LabelledBags
+from psimil.foundations.errors import DataWarning
+from psimil.inference.thresholds import bag_threshold
+from psimil.paper.experiments.job import Job
+from psimil.paper.experiments.material import Material, gather
+from psimil.paper.experiments.models import CANDIDATES, Entry, entry
+from psimil.paper.experiments.verdict import Verdict
+from psimil.results.metrics import bag_metrics
+
+Array = NDArray[Any]
+
+PATIENCE = 10
+INNER_FOLDS = 3
+SMALL = 500  # bags up to which baselines choose parameters and threshold by inner cross-validation
+STOPPING = {"nested": "auc", "paper": "auc", "published": "log_loss"}
+MAX_ITER = {"nested": 100, "paper": 100, "published": 60}
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """A finished job: one row of scores and one set of predictions per measured cohort, and the bound's history."""
+
+    rows: list[dict[str, Any]]
+    predictions: list[dict[str, Array]]
+    history: list[dict[str, Any]] = field(default_factory=list)
+
+
+def run_trial(job: Job, directory: str | None) -> Trial:
+    """Fit and measure.
+
+    Parameters
+    ----------
+    directory : where data files lie; None for embedded data.
+
+    Examples
+    --------
+    >>> trial = run_trial(Job("musk1", "nested", "svm", split=0), None)
+    >>> trial.rows[0]["measured_on"], trial.rows[0]["n_test"]
+    ('held-out bags', 19)
+    """
+    found = entry(job.model)
+    material = gather(job, directory, stopping=found.preset not in ("", "default"))
+    started = time.perf_counter()
+    with warnings.catch_warnings():
+        for category in (DataWarning, ConvergenceWarning):
+            warnings.simplefilter("ignore", category)
+        model, threshold = _fit(job, found, material)
+        seconds = time.perf_counter() - started
+        verdicts = [
+            (measured, measured.stored if found.build is None else Verdict.of(model, measured.bags, threshold))
+            for measured in material.measured
+        ]
+        facts = _facts(job, found, model, material) | {"seconds": seconds}
+    known = [(measured, verdict) for measured, verdict in verdicts if verdict is not None]
+    rows = [
+        facts
+        | {"task": measured.name or job.task, "measured_on": measured.measured_on}
+        | {"n_test": len(measured.bags.y), "threshold": verdict.threshold}
+        | verdict.scores(measured.bags)
+        for measured, verdict in known
+    ]
+    predictions = [verdict.arrays(measured.bags) for measured, verdict in known]
+    history = [dict(row) for row in model.history_] if found.is_gaussian_process else []
+    return Trial(rows, predictions, history)
+
+
+def _fit(job: Job, found: Entry, material: Material) -> tuple[Any, float]:
+    if found.build is None:
+        return None, 0.5
+    model = found.build(job)
+    train = material.train
+    if not found.is_gaussian_process:
+        return _fit_baseline(model, found, train, job.seed)
+    if material.stop is None:
+        candidates = [clone(model).set_params(**chosen) for chosen in CANDIDATES.get(job.experiment, [{}])]
+        fitted = [candidate.fit(train.bags, train.y) for candidate in candidates]
+        return max(fitted, key=lambda candidate: candidate.loo_.mean_log_predictive), 0.5
+    model.set_params(early_stopping=STOPPING[job.protocol], max_iter=MAX_ITER[job.protocol])
+    if found.preset != "published":  # which brings its own, warm-up included
+        model.set_params(patience=PATIENCE)
+    return model.fit(train.bags, train.y, eval_set=(material.stop.bags, material.stop.y)), 0.5
+
+
+def _fit_baseline(model: Any, found: Entry, train: LabelledBags, seed: int) -> tuple[Any, float]:
+    """Parameters and threshold by inner cross-validation on the training bags, where they are few."""
+    if len(train.y) > SMALL:
+        return model.fit(train.bags, train.y), 0.5
+    folds = StratifiedKFold(INNER_FOLDS, shuffle=True, random_state=seed)
+    chosen = clone(model)
+    if found.grid:
+        search = GridSearchCV(model, dict(found.grid), scoring="neg_log_loss", cv=folds, refit=False)
+        chosen.set_params(**search.fit(train.bags, train.y).best_params_)
+    out_of_fold = cross_val_predict(chosen, train.bags, train.y, cv=folds, method="decision_function")
+    return chosen.fit(train.bags, train.y), bag_threshold(np.asarray(out_of_fold), train.y)
+
+
+def _facts(job: Job, found: Entry, model: Any, material: Material) -> dict[str, Any]:
+    facts: dict[str, Any] = {
+        "experiment": job.experiment,
+        "protocol": job.protocol,
+        "model": found.label,
+        "preset": found.preset,
+        "split": job.split,
+        "repeat": job.repeat,
+        "cnn": job.cnn,
+        "n_features": job.n_features,
+        "n_inducing": job.n_inducing,
+        "alpha": job.alpha,
+        "beta": job.beta,
+        "n_train": len(material.train.y),
+    }
+    if found.is_gaussian_process:
+        facts |= {
+            "n_inducing": model.n_inducing,
+            "standardize": model.standardize,
+            "aggregate": model.model_.aggregate,
+            "kernel": str(model.kernel_),
+            "passes": model.n_iter_,
+            "select_accuracy": _accuracy(model, material.stop),
+        }
+    return facts
+
+
+def _accuracy(model: Any, stop: LabelledBags | None) -> float:
+    """Accuracy on the bags that stopped the training, by which the paper's grid is searched."""
+    if stop is None:
+        return float("nan")
+    found = model.predict_dist(stop.bags)
+    return bag_metrics(stop.y, found.prob, found.threshold, found.log_odds)["accuracy"]

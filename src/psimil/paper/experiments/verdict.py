@@ -1,0 +1,99 @@
+"""What a model says about the measured bags, in the one form that scores, tables and figures read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psimil.datasets import LabelledBags
+from psimil.estimators.psi_vgpmil import PsiVGPMIL
+from psimil.foundations.logistic import sigmoid
+from psimil.inference.moments import instance_moments
+from psimil.inference.prediction import BagLayout, Prediction
+from psimil.results.metrics import NAMES, bag_metrics, instance_metrics
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Verdict:
+    """Probabilities of B bags and, where the model has them, of their N instances.
+
+    Parameters
+    ----------
+    log_odds, std : (B,) log(p / (1 - p)) and the standard deviation of p; nan where the model has none.
+    threshold : a bag at or above it is called positive.
+    instance_log_odds : (N,), or None when the model says nothing about instances.
+    instance_threshold : an instance at or above it is called positive.
+    prediction : the prediction of a Gaussian process model, from which all of the above is taken.
+    """
+
+    log_odds: Array
+    std: Array
+    threshold: float = 0.5
+    instance_log_odds: Array | None = None
+    instance_threshold: float = 0.5
+    prediction: Prediction | None = None
+
+    @property
+    def prob(self) -> Array:
+        """(B,) probabilities."""
+        return sigmoid(self.log_odds)
+
+    @classmethod
+    def of(cls, model: Any, bags: LabelledBags, threshold: float = 0.5) -> Verdict:
+        """What a fitted estimator says; baselines take the given threshold, ours have their own."""
+        if isinstance(model, PsiVGPMIL):
+            return cls.from_prediction(model.predict_dist(bags.bags))
+        log_odds = np.asarray(model.decision_function(bags.bags), dtype=np.float64)
+        return cls(log_odds, np.full(len(log_odds), np.nan), threshold)
+
+    @classmethod
+    def from_prediction(cls, found: Prediction) -> Verdict:
+        """What a prediction says."""
+        thresholds = {"threshold": found.threshold, "instance_threshold": found.instance_threshold}
+        return cls(found.log_odds, found.std, instance_log_odds=found.instance_log_odds, prediction=found, **thresholds)
+
+    def scores(self, truth: LabelledBags) -> dict[str, float]:
+        """``bag_accuracy`` to ``instance_ece``, nan where nothing is known."""
+        bag = bag_metrics(truth.y, self.prob, self.threshold, self.log_odds)
+        instance = dict.fromkeys(NAMES, float("nan"))
+        if self.instance_log_odds is not None:
+            prob = sigmoid(self.instance_log_odds)
+            instance = instance_metrics(truth.y_instances, prob, self.instance_threshold, self.instance_log_odds)
+        return {f"bag_{k}": v for k, v in bag.items()} | {f"instance_{k}": v for k, v in instance.items()}
+
+    def arrays(self, truth: LabelledBags) -> dict[str, Array]:
+        """The verdict with the truth, for an npz file; :func:`restored` is the way back to the prediction."""
+        found = {
+            "y": truth.y,
+            "y_instances": truth.y_instances,
+            "offsets": truth.bags.offsets,
+            "log_odds": self.log_odds,
+            "std": self.std,
+            "threshold": np.array(self.threshold),
+        }
+        if self.prediction is not None:
+            found |= {
+                "latent_mean": self.prediction.latent_mean,
+                "latent_variance": self.prediction.latent_variance,
+                "instance_threshold": np.array(self.instance_threshold),
+                "aggregate": np.array(self.prediction.aggregate),
+            }
+        return found
+
+
+def restored(arrays: dict[str, Array]) -> Prediction:
+    """The prediction behind stored arrays, by quadrature: equal to the last bit unless the model samples."""
+    latent = arrays["latent_mean"], arrays["latent_variance"]
+    offsets = arrays["offsets"]
+    return Prediction.build(
+        BagLayout(np.arange(len(offsets) - 1), offsets),
+        latent,
+        instance_moments(*latent),
+        aggregate=str(arrays["aggregate"]),
+        thresholds=(float(arrays["threshold"]), float(arrays["instance_threshold"])),
+    )

@@ -1,0 +1,1 @@
+"""What predictions say: scores, referrals, the features that tell, files of results, feedback."""

@@ -1,0 +1,218 @@
+"""What readers said about bags and instances: feedback.csv, and a table of bags that has learned from it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import warnings
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psimil.data.bagtable import BagTable
+from psimil.files.atomic import atomic_write
+from psimil.files.csv_table import FORMULA_STARTS
+from psimil.files.paths import as_path
+from psimil.foundations.errors import DataWarning, InputError, MissingFile, OutputError
+
+NAME = "feedback.csv"
+COLUMNS = ("bag", "instance", "verdict", "note", "called", "known", "when")
+VERDICTS = ("agree", "disagree")
+MAX_BYTES = 64 << 20
+UNKNOWN = -1
+
+
+@dataclass(frozen=True)
+class Feedback:
+    """What a reader said about one bag, or about one instance of it.
+
+    Parameters
+    ----------
+    bag : id of the bag.
+    instance : its place in the bag, from 0; None when the bag is meant.
+    verdict : "agree" or "disagree" with what the model called; None for a note alone.
+    note : free text.
+    called : 0 or 1, what the model called when the reader saw it.
+    when : time in UTC, ISO 8601.
+
+    Examples
+    --------
+    >>> Feedback("a", 3, "disagree", "artefact", 1, "2026-01-02T03:04:05Z").known
+    0
+    """
+
+    bag: str
+    instance: int | None
+    verdict: str | None
+    note: str
+    called: int
+    when: str
+
+    @property
+    def known(self) -> int | None:
+        """The label that follows, 0 or 1; None without a verdict."""
+        if self.verdict is None:
+            return None
+        return self.called if self.verdict == "agree" else 1 - self.called
+
+
+def read_feedback(path: str | Path) -> tuple[Feedback, ...]:
+    """The entries of a feedback file.
+
+    Raises
+    ------
+    MissingFile
+        When there is no such file.
+    InputError
+        When it is not a feedback file, or a value in it breaks a rule; rows are named by number.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     path = Path(directory) / "feedback.csv"
+    ...     write_feedback(path, [Feedback("=a", None, "agree", "", 1, "2026-01-02T03:04:05Z")])
+    ...     path.read_text().splitlines()[1], read_feedback(path)[0].bag
+    ("'=a,,agree,,1,1,2026-01-02T03:04:05Z", '=a')
+    """
+    path = as_path(path)
+    try:
+        if path.exists() and not path.is_file():  # a pipe would never end
+            raise InputError(f"{path.name} cannot be read: it is not a file. Name the file that psimil view wrote.")
+        with path.open("rb") as stream:
+            data = stream.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        raise MissingFile(f"{path.name} was not found. Check the path.") from None
+    except OSError as error:
+        raise InputError(f"{path.name} cannot be read: {(error.strerror or '').lower()}. Check it.") from None
+    if len(data) > MAX_BYTES:
+        raise InputError(f"{path.name} is above the limit of {MAX_BYTES >> 20} MB. Split it.")
+    if not data:
+        return ()
+    try:
+        rows = list(csv.reader(io.StringIO(data.decode("utf-8-sig"), newline=""), strict=True))
+    except (UnicodeDecodeError, csv.Error):
+        raise InputError(f"{path.name} is not a CSV file in UTF-8. Use the file that psimil view wrote.") from None
+    if not rows or tuple(rows[0]) != COLUMNS:
+        raise InputError(f"{path.name} must have the columns {', '.join(COLUMNS)}. Use the file of psimil view.")
+    return tuple(_entry(row, number, path.name) for number, row in enumerate(rows[1:], start=1) if row)
+
+
+def write_feedback(path: str | Path, entries: Iterable[Feedback]) -> None:
+    """Write a feedback file that its owner alone can read, atomically; no cell can be taken for a formula.
+
+    Raises
+    ------
+    OutputError
+        When it cannot be written; an old file is kept.
+    """
+    path = as_path(path)
+    if path.is_symlink():
+        raise OutputError(f"cannot write {path.name}: it is a symbolic link. Remove it.")
+    text = io.StringIO(newline="")
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(COLUMNS)
+    for entry in entries:
+        cells = (entry.bag, entry.instance, entry.verdict, entry.note, entry.called, entry.known, entry.when)
+        table.writerow([_guarded(cell) if isinstance(cell, str) else cell for cell in cells])
+    data = text.getvalue().encode("utf-8")
+    with suppress(OSError):  # atomic_write says what is wrong with the folder
+        os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+        path.chmod(0o600)
+    atomic_write(path, lambda stream: stream.write(data))
+
+
+def with_feedback(table: BagTable, entries: Sequence[Feedback], name: str = NAME) -> BagTable:
+    """The table with the labels that readers gave: of bags in ``y``, of instances in ``y_instances``.
+
+    A bag with an instance that a reader knows to be positive is positive.
+
+    Parameters
+    ----------
+    table : with bag labels.
+    entries : of :func:`read_feedback`; those without a verdict say nothing here.
+    name : of the feedback file, for messages.
+
+    Raises
+    ------
+    InputError
+        When an entry is about a bag or an instance that the table has not, or two entries exclude each other.
+
+    Examples
+    --------
+    >>> from psimil.model.bags import Bags
+    >>> table = BagTable(Bags.from_list([[[0.0], [1.0]], [[2.0]]], ["a", "b"]), np.array([1, 1]), None)
+    >>> said = [Feedback("a", 0, "disagree", "", 1, ""), Feedback("b", None, "disagree", "", 1, "")]
+    >>> known = with_feedback(table, said)
+    >>> known.y.tolist(), known.y_instances.tolist()
+    ([1, 0], [0, -1, -1])
+    """
+    if table.y is None:
+        raise InputError(
+            "feedback needs a table with bag labels. Name their column with label= of read_bags (--label)."
+        )
+    place = {str(identifier): number for number, identifier in enumerate(table.bags.names)}
+    y = table.y.copy()
+    known = np.full(len(table.bags.X), UNKNOWN) if table.y_instances is None else table.y_instances.copy()
+    said: dict[int, int] = {}
+    for number, entry in enumerate(entries, start=1):
+        if entry.known is None:
+            continue
+        bag = place.get(entry.bag)
+        if bag is None:
+            raise InputError(f"row {number} ({name}): its bag is not in the table. Give the table that was predicted.")
+        if entry.instance is None:
+            y[bag] = said[bag] = entry.known
+        elif entry.instance >= table.bags.sizes[bag]:
+            raise InputError(
+                f"row {number} ({name}): the bag has {table.bags.sizes[bag]} instances, none with number "
+                f"{entry.instance}. Give the table that was predicted."
+            )
+        else:
+            known[table.bags.offsets[bag] + entry.instance] = entry.known
+    return replace(table, y=_positive_where_known(table, y, known, said, name), y_instances=known)
+
+
+def _positive_where_known(
+    table: BagTable, y: NDArray[Any], known: NDArray[Any], said: dict[int, int], name: str
+) -> NDArray[Any]:
+    found = np.maximum.reduceat(known, table.bags.offsets[:-1]) == 1
+    for bag in np.flatnonzero(found & (y == 0)):
+        if said.get(int(bag)) == 0:
+            raise InputError(f"{name}: a bag is called negative and one of its instances positive. Remove one of both.")
+    changed = int((found & (y == 0)).sum())
+    if changed:
+        warnings.warn(
+            f"{changed} bags labelled negative have an instance that is known to be positive; they count as positive.",
+            DataWarning,
+            stacklevel=3,
+        )
+    return np.where(found, 1, y)
+
+
+def _entry(row: list[str], number: int, name: str) -> Feedback:
+    """One row; cells are never quoted in messages, they may hold what a reader wrote."""
+    if len(row) != len(COLUMNS):
+        raise InputError(f"row {number} ({name}): {len(row)} cells, expected {len(COLUMNS)}. Mend or remove the row.")
+    bag, instance, verdict, note, called, known, when = (_plain(cell) for cell in row)
+    whole = instance.isascii() and instance.isdecimal() and len(instance) <= 9
+    if (instance and not whole) or verdict not in ("", *VERDICTS) or called not in ("0", "1") or not bag:
+        raise InputError(f"row {number} ({name}): bag, instance, verdict or called is not valid. Mend or remove it.")
+    entry = Feedback(bag, int(instance) if instance else None, verdict or None, note, int(called), when)
+    if known != ("" if entry.known is None else str(entry.known)):
+        raise InputError(f"row {number} ({name}): known does not follow from called and verdict. Mend or remove it.")
+    return entry
+
+
+def _guarded(cell: str) -> str:
+    return f"'{cell}" if cell.startswith((*FORMULA_STARTS, "\r", "\n", "'")) else cell
+
+
+def _plain(cell: str) -> str:
+    return cell.removeprefix("'")

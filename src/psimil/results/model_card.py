@@ -1,0 +1,90 @@
+"""The card of a model: what a page or a report says about where its numbers come from."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from psimil.estimators.psi_vgpmil import PsiVGPMIL
+from psimil.inference.calibration import IDENTITY
+from psimil.model.densities import Density, GammaMixture, HyperbolicSecant
+from psimil.model.kernels import Kernel, Sum
+from psimil.version import VERSION
+
+
+def model_card(estimator: PsiVGPMIL, file: Path | None = None) -> dict[str, str]:
+    """Name, version, density, kernel and other facts of a fitted model, in words.
+
+    Parameters
+    ----------
+    estimator : fitted.
+    file : the model file, whose SHA-256 begins with the card's ``sha256``; None leaves that out.
+
+    Examples
+    --------
+    >>> from psimil import VGPMIL
+    >>> from psimil.datasets import make_bags
+    >>> bags, y, _ = make_bags(n_bags=10, seed=0)
+    >>> card = model_card(VGPMIL(n_inducing=5, random_state=0).fit(bags, y))
+    >>> card["model"], card["inducing points"], card["training"]
+    ('VGPMIL', '5', '10 bags (5 positive), 92 instances')
+    """
+    model = estimator.model_
+    density = estimator._default_density if estimator.density is None else estimator.density
+    counts = estimator.training_counts_
+    calibration = model.calibration
+    numbers = (calibration.scale, calibration.shift, calibration.spread)
+    card = {
+        "model": _name(density),
+        "version": f"psimil {VERSION}",
+        "density": _words(density),
+        "kernel": kernel_words(model.gp.kernel),
+        "inducing points": str(len(model.gp.Z)),
+        "features": str(len(model.scaling.location)),
+        "training": f"{counts['bags']} bags ({counts['positive']} positive), {counts['instances']} instances",
+        "calibration": "none"
+        if calibration == IDENTITY
+        else "scale {:.4g}, shift {:.4g}, spread {:.4g}".format(*numbers),
+        "aggregate": model.aggregate.replace("_", "-"),
+    }
+    if estimator.feature_fingerprint is not None:
+        card["feature fingerprint"] = estimator.feature_fingerprint
+    if file is not None:
+        card["sha256"] = hashlib.sha256(file.read_bytes()).hexdigest()[:16]
+    return card
+
+
+def kernel_words(kernel: Kernel) -> str:
+    """A kernel in words.
+
+    Examples
+    --------
+    >>> from psimil.model.kernels import RBF, Linear
+    >>> kernel_words(Linear(0.5) + RBF(2.0, 1.25))
+    'Linear (variance 0.5) + RBF (variance 2, lengthscale 1.25)'
+    """
+    if isinstance(kernel, Sum):
+        return f"{kernel_words(kernel.left)} + {kernel_words(kernel.right)}"
+    return _words(kernel)
+
+
+def _name(density: Density) -> str:
+    if isinstance(density, HyperbolicSecant):
+        return "VGPMIL"
+    return "G-VGPMIL" if isinstance(density, GammaMixture) else "psi-VGPMIL"
+
+
+def _words(thing: Any) -> str:
+    values = {f.name: getattr(thing, f.name) for f in fields(thing)} if is_dataclass(thing) else {}
+    shown = ", ".join(f"{name} {_number(value)}" for name, value in values.items() if not name.startswith("_"))
+    return type(thing).__name__ + (f" ({shown})" if shown else "")
+
+
+def _number(value: Any) -> str:
+    if np.ndim(value) and np.size(value) > 1:
+        return f"{np.min(value):.4g} to {np.max(value):.4g}"
+    return f"{float(np.ravel(value)[0]):.4g}" if isinstance(value, (int, float)) or np.ndim(value) else str(value)

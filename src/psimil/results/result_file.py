@@ -1,0 +1,185 @@
+"""The schema of results.safetensors: which arrays and texts it holds, and what each must satisfy."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psimil.files.tensor_file import read_tensors, write_tensors
+from psimil.foundations.errors import InputError
+from psimil.inference.moments import AGGREGATES
+
+Array = NDArray[Any]
+
+NAME = "results.safetensors"
+KIND = "results file"
+KINDS = ("ct", "images", "features")
+REAL = ("float64", "float32")
+HEADER = {"kind_of_bags", "aggregate", "threshold", "instance_threshold", "level", "model", "ids"}
+TEXTS = {"ids", "notes", "series", "feature_names"}
+WHICH_IDS = ("numbers", "text", "objects")
+
+
+@dataclass(frozen=True)
+class Field:
+    """One array of the file.
+
+    Parameters
+    ----------
+    shape : letters of its dimensions: B bags, O = B + 1, N instances, H x W pixels, K telling features.
+    dtypes : names of the dtypes that it may have.
+    low, high : smallest and largest value.
+    needed : whether a file without it is refused.
+
+    Examples
+    --------
+    >>> FIELDS["truth"].shape, FIELDS["truth"].low
+    ('B', -1)
+    """
+
+    shape: str
+    dtypes: tuple[str, ...] = REAL
+    low: float = -np.inf
+    high: float = np.inf
+    needed: bool = True
+
+
+FIELDS = {
+    "offsets": Field("O", ("int64",), 0),
+    "latent_mean": Field("N"),
+    "latent_variance": Field("N", low=0),
+    "instance_log_p": Field("N", high=0),
+    "instance_log_q": Field("N", high=0),
+    "instance_variance": Field("N", low=0),
+    "bag_log_odds": Field("B"),
+    "bag_prob": Field("B", low=0, high=1),
+    "bag_std": Field("B", low=0),
+    "truth": Field("B", ("int8",), -1, 1),
+    "instance_truth": Field("N", ("int8",), -1, 1),
+    "text": Field("T", ("uint8",)),
+    "ids": Field("B", ("int64", "int32", "uint64", "uint32", "bool", *REAL), needed=False),
+    "rows": Field("N", ("int64",), 0, needed=False),
+    "joint_std": Field("B", low=0, needed=False),
+    "positions": Field("N", ("float64",), needed=False),
+    "images": Field("NHW", ("uint8",), needed=False),
+    "features": Field("NK", ("int64",), 0, needed=False),
+    "values": Field("NK", ("float64",), needed=False),
+    "effects": Field("NK", ("float64",), needed=False),
+}
+
+
+def write_result(path: Path, tensors: dict[str, Array], texts: dict[str, list[str]], header: dict[str, Any]) -> None:
+    """Write arrays, texts and a header after the checks that :func:`read_result` makes."""
+    packed = np.frombuffer(json.dumps(texts, sort_keys=True).encode("ascii"), dtype=np.uint8)
+    full = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()} | {"text": packed}
+    check_result(full, texts, header)
+    write_tensors(path, KIND, full, header)
+
+
+def read_result(path: Path) -> tuple[dict[str, Array], dict[str, list[str]], dict[str, Any]]:
+    """Arrays, texts and header of a results file; whatever does not follow the schema is refused.
+
+    Raises
+    ------
+    MissingFile
+        When there is none.
+    InputError
+        When it is damaged, foreign, too large, or breaks the schema; the message names the file.
+    """
+    tensors, header = read_tensors(path, KIND)
+    try:
+        texts = json.loads(tensors["text"].tobytes())
+    except (KeyError, ValueError, RecursionError):
+        raise _broken("its texts cannot be read") from None
+    check_result(tensors, texts, header)
+    return tensors, texts, header
+
+
+def check_result(tensors: dict[str, Array], texts: Any, header: Any) -> None:
+    """Refuse missing and unknown keys, wrong dtypes and shapes, and values that no prediction has.
+
+    Raises
+    ------
+    InputError
+        Naming the file and the culprit.
+    """
+    needed = {name for name, field in FIELDS.items() if field.needed}
+    for name in sorted((needed - set(tensors)) | (set(tensors) - set(FIELDS))):
+        raise _broken(f'array "{name}" is {"missing" if name in needed else "unknown"}')
+    sizes = {"O": len(tensors["offsets"]), "B": len(tensors["offsets"]) - 1}
+    for name, tensor in tensors.items():
+        _check_array(name, tensor, sizes)
+    _check_header(header)
+    _check_texts(texts, tensors, header, sizes)
+    _check_together(tensors, header, sizes, len(texts["feature_names"]))
+
+
+def _check_array(name: str, tensor: Array, sizes: dict[str, int]) -> None:
+    field = FIELDS[name]
+    if str(tensor.dtype) not in field.dtypes:
+        raise _broken(f'array "{name}" is {tensor.dtype}, expected {" or ".join(field.dtypes)}')
+    expected = tuple(sizes.setdefault(letter, size) for letter, size in zip(field.shape, tensor.shape, strict=False))
+    if tensor.ndim != len(field.shape) or tensor.shape != expected:
+        raise _broken(f'array "{name}" has shape {tensor.shape}, which does not fit the other arrays')
+    if tensor.dtype.kind == "f" and not np.isfinite(tensor).all():
+        raise _broken(f'array "{name}" has values that are not finite')
+    if tensor.size and (tensor.min() < field.low or tensor.max() > field.high):
+        raise _broken(f'array "{name}" has values outside [{field.low:g}, {field.high:g}]')
+
+
+def _check_header(header: Any) -> None:
+    if not isinstance(header, dict) or set(header) != HEADER:
+        raise _broken("the header is incomplete or has unknown keys")
+    words = (header["kind_of_bags"], header["aggregate"])
+    if not all(isinstance(word, str) for word in words) or words[0] not in KINDS or words[1] not in AGGREGATES:
+        raise _broken("the kind of bags or the aggregate is unknown")
+    for name in ("threshold", "instance_threshold", "level"):
+        value = header[name]
+        if not isinstance(value, float) or not 0 <= value <= 1:
+            raise _broken(f'"{name}" is not a number between 0 and 1')
+    if not isinstance(header["model"], list) or not all(map(_is_pair, header["model"])):
+        raise _broken("the model's card is not a list of names and texts")
+
+
+def _check_texts(texts: Any, tensors: dict[str, Array], header: dict[str, Any], sizes: dict[str, int]) -> None:
+    if not isinstance(texts, dict) or set(texts) != TEXTS:
+        raise _broken("the texts are incomplete or have unknown keys")
+    for values in texts.values():
+        if not isinstance(values, list) or not all(isinstance(text, str) for text in values):
+            raise _broken("the texts are not lists of text")
+    named = header["ids"] != "numbers"
+    if header["ids"] not in WHICH_IDS or named == ("ids" in tensors) or len(texts["ids"]) != named * sizes["B"]:
+        raise _broken("there is not one id per bag")
+    if {len(texts["notes"]), len(texts["series"])} != {sizes["B"]}:
+        raise _broken("there is not one note and one series per bag")
+
+
+def _check_together(tensors: dict[str, Array], header: dict[str, Any], sizes: dict[str, int], names: int) -> None:
+    """What one array says about another."""
+    offsets, N = tensors["offsets"], sizes["N"]
+    if len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != N or (np.diff(offsets) < 1).any():
+        raise _broken(f'array "offsets" does not run from 0 to {N} with at least one instance per bag')
+    if "rows" in tensors and (np.bincount(np.minimum(tensors["rows"], N), minlength=N + 1) != [*[1] * N, 0]).any():
+        raise _broken('array "rows" is not an order of the instances')
+    if len({"features", "values", "effects"} & set(tensors)) not in (0, 3):
+        raise _broken('arrays "features", "values" and "effects" do not come together')
+    if "features" in tensors and tensors["features"].max(initial=-1) >= names:
+        raise _broken('array "features" names features that are not there')
+    kind = header["kind_of_bags"]
+    if (kind == "ct") != ("positions" in tensors) or (kind == "ct" and "features" in tensors):
+        raise _broken(f'the arrays are not those of kind "{kind}"')
+    if "images" in tensors and (kind == "features" or 0 in tensors["images"].shape):
+        raise _broken(f'array "images" does not fit bags of kind "{kind}"')
+
+
+def _is_pair(entry: Any) -> bool:
+    return isinstance(entry, list) and len(entry) == 2 and all(isinstance(text, str) for text in entry)
+
+
+def _broken(why: str) -> InputError:
+    return InputError(f"{NAME}: {why}. Write it again with psimil predict or psimil ct predict.")
