@@ -19,12 +19,12 @@ import dask
 import numpy as np
 from bench_stream import BAG, D, sparse_gp, write
 from distributed import Client, LocalCluster, Status
-from timing import last_line
-
-from psimil.distributed import DaskParts
 from psimil.inference.fitting import first_posterior
 from psimil.inference.part_tasks import pass_over
 from psimil.inference.parts import StreamedParts
+from timing import last_line
+
+from psimil.distributed import DaskParts
 from psimil.inference.posterior import Posterior, global_update
 from psimil.inference.sparse_gp import SparseGP
 from psimil.model.densities import HyperbolicSecant

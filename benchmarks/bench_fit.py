@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 from bench_pass import full_pass
 from problem import mnist_folder, random_problem, settled, sparse_gp
+from psimil.foundations.threads import single_threaded_blas
+from psimil.inference.local_pass import Projection
+from psimil.inference.problem import Problem, chunk_rows
 from timing import last_line
 
 from psimil import VGPMIL
 from psimil.datasets import mnist_split
-from psimil.foundations.threads import single_threaded_blas
 from psimil.inference.collapsed import CollapsedBound
-from psimil.inference.local_pass import Projection
-from psimil.inference.problem import Problem, chunk_rows
 from psimil.inference.sparse_gp import SparseGP
 from psimil.model.bags import Bags
 from psimil.model.densities import HyperbolicSecant

@@ -14,21 +14,21 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from psimil.foundations.threads import single_threaded_blas
+from psimil.inference.fitting import Pass, Schedule, ascend, first_posterior
+from psimil.inference.learning import CollapsedStep, KernelState
+from psimil.inference.part_tasks import PartedCollapsedBound, PassTask, pass_over
+from psimil.inference.parts import StreamedParts
+from psimil.inference.problem import Chunk
+from psimil.inference.streamed_training import first_sparse_gp, streamed_scaling
 from timing import last_line
 
 from psimil.datasets import make_bags
 from psimil.figures import new_figure, save_figure
 from psimil.figures.canvas import COLOURS
-from psimil.foundations.threads import single_threaded_blas
-from psimil.inference.fitting import Pass, Schedule, ascend, first_posterior
-from psimil.inference.learning import CollapsedStep, KernelState
 from psimil.inference.minibatches import stochastic_ascent
 from psimil.inference.options import Options
-from psimil.inference.part_tasks import PartedCollapsedBound, PassTask, pass_over
-from psimil.inference.parts import StreamedParts
 from psimil.inference.preparation import Supervision
-from psimil.inference.problem import Chunk
-from psimil.inference.streamed_training import first_sparse_gp, streamed_scaling
 from psimil.model.bags import Bags
 from psimil.model.densities import HyperbolicSecant
 from psimil.model.label_posteriors import Labels

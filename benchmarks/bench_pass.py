@@ -4,14 +4,14 @@ import argparse
 
 import numpy as np
 from problem import random_problem, settled, sparse_gp
+from psimil.foundations.threads import single_threaded_blas
+from psimil.inference.local_pass import Projection, local_pass
+from psimil.inference.problem import Problem
 from scipy.linalg import blas
 from timing import last_line, typical
 
-from psimil.foundations.threads import single_threaded_blas
 from psimil.inference.bound import Bound
-from psimil.inference.local_pass import Projection, local_pass
 from psimil.inference.posterior import Posterior, global_update
-from psimil.inference.problem import Problem
 
 
 def full_pass(projection: Projection, posterior: Posterior, problem: Problem) -> tuple[Posterior, Bound]:

@@ -42,6 +42,7 @@ def stream(path: str, answer: "multiprocessing.Queue[tuple[float, float]]") -> N
     from psimil.inference.fitting import first_posterior
     from psimil.inference.part_tasks import pass_over
     from psimil.inference.parts import StreamedParts
+
     from psimil.inference.posterior import global_update
     from psimil.model.densities import HyperbolicSecant
     from psimil.model.label_posteriors import Labels
@@ -69,8 +70,9 @@ def in_memory(n: int) -> float:
     from psimil.foundations.threads import single_threaded_blas
     from psimil.inference.fitting import first_posterior
     from psimil.inference.local_pass import Projection, local_pass
-    from psimil.inference.posterior import global_update
     from psimil.inference.problem import Problem
+
+    from psimil.inference.posterior import global_update
     from psimil.model.densities import HyperbolicSecant
     from psimil.model.label_posteriors import Labels
 

@@ -16,15 +16,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from timing import last_line
-
-from psimil.datasets import make_bags
 from psimil.foundations.threads import single_threaded_blas
 from psimil.inference.fitting import first_posterior
 from psimil.inference.learning import CollapsedStep, KernelState
 from psimil.inference.local_pass import Projection, local_pass
-from psimil.inference.posterior import global_update
 from psimil.inference.problem import Problem
+from timing import last_line
+
+from psimil.datasets import make_bags
+from psimil.inference.posterior import global_update
 from psimil.inference.sparse_gp import SparseGP
 from psimil.model.densities import HyperbolicSecant
 from psimil.model.kernels import RBF

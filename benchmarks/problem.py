@@ -4,11 +4,11 @@ import os
 from pathlib import Path
 
 import numpy as np
-
 from psimil.inference.fitting import Record, iterate
 from psimil.inference.learning import KernelState
-from psimil.inference.posterior import Posterior
 from psimil.inference.problem import Problem
+
+from psimil.inference.posterior import Posterior
 from psimil.inference.sparse_gp import SparseGP
 from psimil.model.densities import HyperbolicSecant
 from psimil.model.kernels import RBF

@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 from bench_pass import full_pass
 from problem import random_problem, sparse_gp
-from timing import last_line
-
 from psimil.foundations.threads import single_threaded_blas
 from psimil.inference.fitting import first_posterior
 from psimil.inference.local_pass import Projection
 from psimil.inference.part_tasks import pass_over
 from psimil.inference.parts import StreamedParts
+from timing import last_line
+
 from psimil.model.scaling import Scaling
 
 CENTRE = {"N": 50_000, "M": 200, "D": 32}

@@ -21,6 +21,8 @@ from matplotlib.figure import Figure
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
+from psimil.inference.problem import Problem
+
 from oracle import bound_gap, compare, gap_summary, interval_coverage, model_of, simulate, simulated_ranks
 from oracle.gap_figure import plot_gap
 from psimil.figures.canvas import DOTS_PER_INCH
@@ -28,7 +30,6 @@ from psimil.files.atomic import atomic_write
 from psimil.files.csv_table import write_table
 from psimil.files.environment import environment
 from psimil.inference.preparation import MEAN_SCALE
-from psimil.inference.problem import Problem
 from psimil.inference.sparse_gp import SparseGP
 from psimil.model.densities import HyperbolicSecant
 from psimil.model.kernels import RBF

@@ -9,10 +9,10 @@ from functools import cache
 from itertools import pairwise, product
 
 import numpy as np
+from psimil.inference.problem import Problem
 
 from psimil.files.schema import DENSITIES as LISTED
 from psimil.inference.posterior import Posterior
-from psimil.inference.problem import Problem
 from psimil.inference.sparse_gp import SparseGP
 from psimil.model.custom_density import density_from_log
 from psimil.model.densities import ClippedGammaMixture, GammaMixture, HyperbolicSecant, SmoothLaplace, StudentT

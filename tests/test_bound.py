@@ -5,11 +5,11 @@ from itertools import islice, pairwise, product
 
 import numpy as np
 import pytest
+from psimil.inference.fitting import iterate, random_labels, start_from_labels
+from psimil.inference.learning import KernelState
 
 from problems import DENSITIES, FOUR, dense, log_psi, make, name, normal_grid
 from psimil.inference.bound import Bound
-from psimil.inference.fitting import iterate, random_labels, start_from_labels
-from psimil.inference.learning import KernelState
 from psimil.inference.posterior import Posterior
 from psimil.model.densities import GammaMixture, HyperbolicSecant
 from psimil.model.kernels import RBF

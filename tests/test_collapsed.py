@@ -5,14 +5,14 @@ from itertools import islice, pairwise, product
 import numpy as np
 import pytest
 from numpy.polynomial.hermite_e import hermegauss
+from psimil.inference.fitting import Schedule, iterate
+from psimil.inference.learning import CollapsedStep, KernelState, with_kernel
+from psimil.inference.local_pass import Local, Projection, local_pass
 
 from problems import CUSTOM, DENSITIES, central_difference, dense, log_psi, make, name, random_posterior, theta
 from psimil.foundations.errors import DataWarning, NumericalFailure
 from psimil.inference import learning
 from psimil.inference.collapsed import collapsed_bound
-from psimil.inference.fitting import Schedule, iterate
-from psimil.inference.learning import CollapsedStep, KernelState, with_kernel
-from psimil.inference.local_pass import Local, Projection, local_pass
 from psimil.inference.posterior import Posterior
 from psimil.model.densities import GammaMixture, HyperbolicSecant, StudentT
 from psimil.model.kernels import RBF, Constant, Linear, Matern32, Matern52

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-
-from psimil.inference import sparse_gp
-from psimil.inference.collapsed import CollapsedBound
 from psimil.inference.fitting import first_posterior
 from psimil.inference.local_pass import Projection, local_pass
 from psimil.inference.problem import Problem
+
+from psimil.inference import sparse_gp
+from psimil.inference.collapsed import CollapsedBound
 from psimil.inference.sparse_gp import SparseGP
 from psimil.model.densities import HyperbolicSecant
 from psimil.model.kernels import RBF, Linear

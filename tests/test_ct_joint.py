@@ -4,14 +4,14 @@ from itertools import islice
 
 import numpy as np
 import pytest
+from psimil.inference.fitting import iterate
+from psimil.inference.learning import KernelState
+from psimil.inference.problem import Problem
 from sklearn.metrics import roc_auc_score
 
 from psimil import RBF, VGPMIL, Linear
 from psimil.datasets import make_bags
 from psimil.foundations.errors import InputError
-from psimil.inference.fitting import iterate
-from psimil.inference.learning import KernelState
-from psimil.inference.problem import Problem
 from psimil.model.densities import HyperbolicSecant
 from psimil.model.label_posteriors import Labels
 

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from psimil.inference.local_pass import Projection, local_pass
 
 from problems import make, random_posterior
 from psimil import RBF, Constant, Linear, Matern32, Matern52
 from psimil.foundations import blas
 from psimil.foundations.errors import InputError
 from psimil.inference.collapsed import CollapsedBound
-from psimil.inference.local_pass import Projection, local_pass
 from psimil.model.densities import GammaMixture, HyperbolicSecant
 from psimil.model.kernels.base import Kernel
 from tiny import problem as tiny_problem

@@ -5,15 +5,15 @@ from functools import partial
 
 import numpy as np
 import pytest
+from psimil.inference.fitting import first_posterior
+from psimil.inference.part_tasks import PartedCollapsedBound, pass_over
+from psimil.inference.parts import StreamedParts
 
 from faulty_workers import garbage, raising, sleepy, suicidal
 from psimil import RBF
 from psimil.datasets import make_bags
 from psimil.distributed import DaskParts, predict_parts
 from psimil.foundations.errors import ClusterFailure, NumericalFailure
-from psimil.inference.fitting import first_posterior
-from psimil.inference.part_tasks import PartedCollapsedBound, pass_over
-from psimil.inference.parts import StreamedParts
 from psimil.inference.sparse_gp import SparseGP
 from psimil.model.densities import GammaMixture, HyperbolicSecant
 from psimil.model.label_posteriors import Labels

@@ -204,6 +204,7 @@ def test_a_cluster_without_workers(data):
 
 def parts(data, client, **settings):
     from psimil.inference.parts import StreamedParts
+
     from psimil.model.densities import HyperbolicSecant
     from psimil.model.label_posteriors import Labels
     from psimil.model.scaling import Scaling

@@ -2,14 +2,14 @@
 
 import numpy as np
 import pytest
+from psimil.foundations.threads import available_threads
+from psimil.inference.part_tasks import PassTask
+from psimil.inference.parts import StreamedParts
 from threadpoolctl import threadpool_limits
 
 from psimil import VGPMIL, Linear
 from psimil.datasets import make_bags
 from psimil.distributed.worker import Order, Part, run_part
-from psimil.foundations.threads import available_threads
-from psimil.inference.part_tasks import PassTask
-from psimil.inference.parts import StreamedParts
 from psimil.inference.posterior import Posterior
 from psimil.inference.sparse_gp import SparseGP
 from psimil.model.densities import HyperbolicSecant

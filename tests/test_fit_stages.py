@@ -5,13 +5,13 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from psimil.inference.fitting import first_posterior, iterate
+from psimil.inference.learning import KernelState
 
 from problems import make
 from psimil import RBF, GammaMixture, HyperbolicSecant
 from psimil.inference import training
 from psimil.inference.calibration import LatentBags
-from psimil.inference.fitting import first_posterior, iterate
-from psimil.inference.learning import KernelState
 from psimil.inference.options import Options
 from psimil.inference.training import Fit
 from psimil.model.scaling import Scaling

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-from problems import make
-from psimil.inference.bound import Bound
 from psimil.inference.fitting import GROWTH, LARGEST_WEIGHT, Schedule, ascend, first_posterior, iterate, prior_log_z
 from psimil.inference.learning import KernelState
 from psimil.inference.local_pass import Projection
+
+from problems import make
+from psimil.inference.bound import Bound
 from psimil.inference.log_z import jensen
 from psimil.inference.posterior import Posterior
 from psimil.model.densities import GammaMixture

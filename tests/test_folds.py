@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from psimil.inference.cross_fit import FOLDS, cross_fit, stratified_folds
+from psimil.inference.fitting import iterate
 
 from problems import make
 from psimil.inference import cross_fit as module
-from psimil.inference.cross_fit import FOLDS, cross_fit, stratified_folds
-from psimil.inference.fitting import iterate
 
 
 @pytest.mark.parametrize("folds", [2, 3, 10])

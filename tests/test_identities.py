@@ -5,16 +5,16 @@ from itertools import islice
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_limits
-
-from problems import DENSITIES, dense, make, name, offsets_of, rbf, unwhitened
 from psimil.foundations.threads import available_threads, single_threaded_blas
-from psimil.inference.collapsed import collapsed_bound
 from psimil.inference.fitting import iterate
 from psimil.inference.latent import latent_moments
 from psimil.inference.learning import CollapsedStep, KernelState
-from psimil.inference.posterior import Posterior
 from psimil.inference.problem import Problem
+from threadpoolctl import threadpool_limits
+
+from problems import DENSITIES, dense, make, name, offsets_of, rbf, unwhitened
+from psimil.inference.collapsed import collapsed_bound
+from psimil.inference.posterior import Posterior
 from psimil.inference.sparse_gp import SparseGP
 from psimil.model.densities import GammaMixture, HyperbolicSecant
 from psimil.model.kernels import RBF

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from psimil.inference.aggregates import AGGREGATES
 
 from psimil import VGPMIL
 from psimil.datasets import make_bags
-from psimil.inference.aggregates import AGGREGATES
 from psimil.inference.moments import instance_moments
 from psimil.inference.prediction import Prediction
 

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from psimil.inference.fitting import first_posterior, iterate
+from psimil.inference.learning import KernelState
 
 from problems import make
 from psimil.inference import kernel_search
-from psimil.inference.fitting import first_posterior, iterate
-from psimil.inference.learning import KernelState
 from psimil.model.kernels import RBF
 
 

@@ -5,12 +5,12 @@ from itertools import islice, pairwise
 
 import numpy as np
 import pytest
-
-from problems import DENSITIES, dense, make, name, solve_q
 from psimil.inference.fitting import iterate
 from psimil.inference.learning import KernelState
-from psimil.inference.leave_one_out import leave_one_out
 from psimil.inference.loo import LeaveOneOut, log_predictive, loo_score, out_of_bag
+
+from problems import DENSITIES, dense, make, name, solve_q
+from psimil.inference.leave_one_out import leave_one_out
 from psimil.inference.posterior import Posterior
 from psimil.model.densities import GammaMixture, HyperbolicSecant
 

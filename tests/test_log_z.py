@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from psimil.inference.fitting import prior_log_z
+from psimil.inference.local_pass import Projection
 from scipy.integrate import quad
 
 from problems import CUSTOM, DENSITIES, central_difference, log_psi, make, name, normal_grid
-from psimil.inference.fitting import prior_log_z
-from psimil.inference.local_pass import Projection
 from psimil.inference.log_z import jensen, log_ratio, log_ratio_slope, random_fourier
 from psimil.model.densities import GammaMixture, HyperbolicSecant, SmoothLaplace
 from psimil.model.kernels import RBF, Matern32, Matern52

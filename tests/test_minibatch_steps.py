@@ -4,14 +4,14 @@ from itertools import islice
 
 import numpy as np
 import pytest
-
-from problems import make
-from psimil.inference import minibatches
 from psimil.inference.fitting import first_posterior
 from psimil.inference.learning import CollapsedStep, KernelState
 from psimil.inference.local_pass import Statistics
-from psimil.inference.minibatches import natural_step, relaxed, scaled, step_size, stochastic_ascent
 from psimil.inference.parts import StreamedParts
+
+from problems import make
+from psimil.inference import minibatches
+from psimil.inference.minibatches import natural_step, relaxed, scaled, step_size, stochastic_ascent
 from psimil.inference.posterior import Posterior
 from psimil.model.scaling import Scaling
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-
 from psimil.inference.moving_gram import MovingGram
+
 from psimil.model.kernels import RBF, Matern32
 
 X, Z = (np.random.default_rng(seed).normal(size=(n, 2)) + 100.0 for seed, n in ((0, 7), (1, 4)))

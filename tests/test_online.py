@@ -2,17 +2,17 @@
 
 import numpy as np
 import pytest
+from psimil.inference.local_pass import Projection, local_pass
+from psimil.inference.problem import Problem
 
 from psimil import VGPMIL
 from psimil.datasets import make_bags
 from psimil.foundations.errors import InputError
 from psimil.inference import minibatches
-from psimil.inference.local_pass import Projection, local_pass
 from psimil.inference.online import Online, grown
 from psimil.inference.options import Options
 from psimil.inference.posterior import Posterior, global_update
 from psimil.inference.preparation import Supervision
-from psimil.inference.problem import Problem
 from psimil.model.densities import HyperbolicSecant
 from psimil.model.label_posteriors import Labels
 from psimil.results.metrics import bag_metrics

@@ -5,6 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.polynomial.hermite_e import hermegauss
+from psimil.inference.learning import KernelState, PaperStep, with_kernel
+from psimil.inference.local_pass import Projection, local_pass
+from psimil.inference.paper_objective import PaperObjective, unwhiten, whiten
 
 from problems import (
     central_difference,
@@ -18,9 +21,6 @@ from problems import (
     unwhitened,
 )
 from psimil.foundations.errors import DataWarning
-from psimil.inference.learning import KernelState, PaperStep, with_kernel
-from psimil.inference.local_pass import Projection, local_pass
-from psimil.inference.paper_objective import PaperObjective, unwhiten, whiten
 from psimil.inference.sparse_gp import SparseGP
 from psimil.model.densities import GammaMixture, HyperbolicSecant, StudentT
 from psimil.model.kernels import RBF, Linear, Matern32, Matern52

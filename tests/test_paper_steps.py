@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
+from psimil.inference.learning import CollapsedStep, KernelState, PaperStep
+from psimil.inference.local_pass import Projection, local_pass
 
 from problems import make, random_posterior
 from psimil.foundations.errors import DataWarning
 from psimil.inference import learning
 from psimil.inference.collapsed import Collapsed
-from psimil.inference.learning import CollapsedStep, KernelState, PaperStep
-from psimil.inference.local_pass import Projection, local_pass
 
 
 @pytest.fixture

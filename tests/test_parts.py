@@ -5,6 +5,12 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from psimil.inference.fitting import first_posterior, prior_log_z
+from psimil.inference.learning import KernelState
+from psimil.inference.local_pass import Projection, Statistics, local_pass
+from psimil.inference.part_tasks import PartedCollapsedBound, pass_over
+from psimil.inference.parts import StreamedParts, split_bags
+from psimil.inference.problem import Problem
 from sklearn.metrics import roc_auc_score
 
 from psimil import GVGPMIL, RBF, VGPMIL
@@ -12,14 +18,8 @@ from psimil.datasets import make_bags
 from psimil.foundations.errors import InputError
 from psimil.inference import streamed_training, training_by_size
 from psimil.inference.collapsed import CollapsedBound
-from psimil.inference.fitting import first_posterior, prior_log_z
-from psimil.inference.learning import KernelState
-from psimil.inference.local_pass import Projection, Statistics, local_pass
 from psimil.inference.minibatches import natural_step, scaled, step_size, stochastic_ascent
-from psimil.inference.part_tasks import PartedCollapsedBound, pass_over
-from psimil.inference.parts import StreamedParts, split_bags
 from psimil.inference.posterior import global_update
-from psimil.inference.problem import Problem
 from psimil.inference.sparse_gp import SparseGP
 from psimil.model.densities import GammaMixture, HyperbolicSecant
 from psimil.model.label_posteriors import Labels

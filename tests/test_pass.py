@@ -5,6 +5,9 @@ from itertools import product
 
 import numpy as np
 import pytest
+from psimil.inference.fitting import iterate
+from psimil.inference.learning import KernelState
+from psimil.inference.local_pass import Projection, local_pass
 
 from problems import (
     CUSTOM,
@@ -24,9 +27,6 @@ from problems import (
     theta,
     unwhitened,
 )
-from psimil.inference.fitting import iterate
-from psimil.inference.learning import KernelState
-from psimil.inference.local_pass import Projection, local_pass
 from psimil.inference.posterior import Posterior, global_update
 from psimil.model.densities import HyperbolicSecant
 

@@ -5,13 +5,13 @@ from itertools import islice, pairwise
 
 import numpy as np
 import pytest
+from psimil.inference.fitting import iterate
+from psimil.inference.latent import latent_moments
+from psimil.inference.learning import KernelState
 
 from problems import dense, make, offsets_of, random_posterior, unwhitened
 from psimil.inference.calibration import IDENTITY, Calibration
-from psimil.inference.fitting import iterate
 from psimil.inference.joint import joint_std
-from psimil.inference.latent import latent_moments
-from psimil.inference.learning import KernelState
 from psimil.inference.posterior import Posterior
 from psimil.inference.sparse_gp import SparseGP
 from psimil.inference.trained import TrainedModel

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-
-from problems import make
 from psimil.inference.local_pass import Projection
 from psimil.inference.problem import Chunk, chunk_rows
+
+from problems import make
 
 
 def test_a_chunk_is_as_long_as_whole_bags_allow():

@@ -1,7 +1,6 @@
 """When the kernel moves during a fit."""
 
 import pytest
-
 from psimil.inference.fitting import Schedule
 
 

@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
+from psimil.inference.parts import PART_ROWS
+from psimil.inference.streamed_training import streamed_scaling, train_streamed
 
 from psimil import Bags, HyperbolicSecant
 from psimil.inference import streamed_training
 from psimil.inference.options import Options
-from psimil.inference.parts import PART_ROWS
 from psimil.inference.preparation import Supervision
-from psimil.inference.streamed_training import streamed_scaling, train_streamed
 from psimil.model.scaling import Scaling
 
 

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from psimil.inference.local_pass import Projection, local_pass
 
 from problems import make, random_posterior
 from psimil.foundations.errors import InputError
 from psimil.inference.collapsed import CollapsedBound
-from psimil.inference.local_pass import Projection, local_pass
 from psimil.inference.options import Options
 from psimil.model.densities import GammaMixture, HyperbolicSecant
 

@@ -4,15 +4,15 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from psimil.inference.fitting import first_posterior
+from psimil.inference.learning import KernelState
+from psimil.inference.parts import StreamedParts
+from psimil.inference.streamed_training import _Run
 
 from problems import make
 from psimil import GammaMixture, HyperbolicSecant
 from psimil.inference import streamed_training
-from psimil.inference.fitting import first_posterior
-from psimil.inference.learning import KernelState
 from psimil.inference.options import Options
-from psimil.inference.parts import StreamedParts
-from psimil.inference.streamed_training import _Run
 from psimil.model.scaling import Scaling
 
 

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
+from psimil.inference.streamed_training import first_sparse_gp
 
 from psimil import Bags, HyperbolicSecant
 from psimil.inference import streamed_training
 from psimil.inference.options import Options
 from psimil.inference.preparation import Supervision
-from psimil.inference.streamed_training import first_sparse_gp
 from psimil.model.inducing import SAMPLE_PER_POINT
 from psimil.model.scaling import Scaling
 

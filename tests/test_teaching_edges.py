@@ -2,16 +2,16 @@
 
 import numpy as np
 import pytest
+from psimil.inference.monitors import Convergence
+from psimil.inference.teaching import taught
 
 from problems import make, random_posterior
 from psimil import Bags, HyperbolicSecant
 from psimil.foundations.errors import NumericalFailure
 from psimil.inference.calibration import IDENTITY, LatentBags
 from psimil.inference.moments import instance_moments
-from psimil.inference.monitors import Convergence
 from psimil.inference.options import Options
 from psimil.inference.prediction import Prediction
-from psimil.inference.teaching import taught
 from psimil.inference.thresholds import bag_threshold
 from psimil.inference.trained import TrainedModel
 from psimil.model.scaling import Scaling

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from psimil.inference.training_by_size import train_by_size
 
 from psimil import GammaMixture, HyperbolicSecant
 from psimil.foundations.errors import InputError
@@ -9,7 +10,6 @@ from psimil.inference import training, training_by_size
 from psimil.inference.options import Options
 from psimil.inference.preparation import Supervision
 from psimil.inference.training import Fit, train
-from psimil.inference.training_by_size import train_by_size
 from tiny import problem
 
 
