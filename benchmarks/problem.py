@@ -4,11 +4,10 @@ import os
 from pathlib import Path
 
 import numpy as np
-from psimil.inference.fitting import Record, iterate
-from psimil.inference.learning import KernelState
-from psimil.inference.problem import Problem
 
+from psimil.inference.ascent import KernelState, Pass, ascend
 from psimil.inference.posterior import Posterior
+from psimil.inference.shards import Shard
 from psimil.inference.sparse_gp import SparseGP
 from psimil.model.densities import HyperbolicSecant
 from psimil.model.kernels import RBF
@@ -23,23 +22,23 @@ def mnist_folder() -> Path | None:
     return folder if "PSIMIL_DATA" in os.environ and folder.is_dir() else None
 
 
-def random_problem(n: int = 56_000, d: int = 30, dtype: str = "float64", seed: int = 0) -> Problem:
+def random_problem(n: int = 56_000, d: int = 30, dtype: str = "float64", seed: int = 0) -> Shard:
     """Instances without structure; the cost of a pass does not depend on what they say."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, d)).astype(dtype)
     labels = Labels(rng.integers(0, 2, n // BAG), np.arange(0, n + 1, BAG))
-    return Problem(X, labels, np.ones(n // BAG), HyperbolicSecant())
+    return Shard(X, labels, np.ones(n // BAG), HyperbolicSecant(), keep=True)
 
 
-def sparse_gp(problem: Problem, m: int = 200) -> SparseGP:
+def sparse_gp(problem: Shard, m: int = 200) -> SparseGP:
     """M of the instances as inducing points, RBF kernel, constant mean."""
     return SparseGP.build(RBF(3.0, 4.0), problem.X[:m].astype(np.float64), bias=3.0)
 
 
-def settled(problem: Problem, gp: SparseGP, passes: int = 3) -> Record:
+def settled(problem: Shard, gp: SparseGP, passes: int = 3) -> Pass:
     """The record after a few passes, so that q(v) is no longer the prior."""
-    records = iterate(problem, KernelState(gp, Posterior.prior(gp.size)))
+    records = ascend(problem, KernelState(gp, Posterior.prior(gp.size)))
     for record in records:
         if record.step == passes:
             return record
-    raise RuntimeError("iterate ended")
+    raise RuntimeError("the passes ended")

@@ -9,15 +9,16 @@ from functools import cache
 from itertools import pairwise, product
 
 import numpy as np
-from psimil.inference.problem import Problem
 
 from psimil.files.schema import DENSITIES as LISTED
 from psimil.inference.posterior import Posterior
+from psimil.inference.shards import Shard
 from psimil.inference.sparse_gp import SparseGP
 from psimil.model.custom_density import density_from_log
-from psimil.model.densities import ClippedGammaMixture, GammaMixture, HyperbolicSecant, SmoothLaplace, StudentT
+from psimil.model.densities import GammaMixture, HyperbolicSecant, SmoothLaplace, StudentT
 from psimil.model.kernels import RBF
-from psimil.model.label_posteriors import Labels
+from psimil.model.label_posteriors import RULES, Labels
+from psimil.paper.published import SURROGATE, ClippedGammaMixture, UnitSparseGP
 
 
 def _custom_log_psi(x):
@@ -64,20 +65,22 @@ def make(
     kernel=None,
     weights=None,
     known=None,
-    chunk_rows=2000,
-    cache=True,
+    rows=2000,
+    keep=True,
+    whole=True,
     dtype=np.float64,
 ):
-    """A random problem with well separated inducing points: (Problem, SparseGP)."""
+    """A random problem with well separated inducing points: (Shard, SparseGP)."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(sum(sizes), D))
     Z = 1.5 * rng.normal(size=(M, D))
     T = rng.permutation(np.arange(len(sizes)) % 2) if T is None else np.asarray(T)
     labels = Labels(T, offsets_of(sizes), float(np.log(H)), None if known is None else np.asarray(known))
     weights = np.ones(len(sizes)) if weights is None else np.asarray(weights, dtype=float)
-    problem = Problem(X.astype(dtype), labels, weights, density, rule, chunk_rows=chunk_rows, cache=cache)
-    gp = SparseGP.build(kernel or RBF(variance, lengthscale), Z, bias=bias, residual=residual)
-    return problem, gp
+    rule = SURROGATE if rule == "max" else RULES[rule]
+    shard = Shard(X.astype(dtype), labels, weights, density, rule, rows=rows, keep=keep and whole, whole=whole)
+    prior, residual = (UnitSparseGP, "full") if residual == "unit" else (SparseGP, residual)
+    return shard, prior.build(kernel or RBF(variance, lengthscale), Z, bias=bias, residual=residual)
 
 
 def random_posterior(size, seed=0, spread=1.0):

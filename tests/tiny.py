@@ -3,7 +3,7 @@
 from functools import cache
 
 import numpy as np
-from psimil.inference.fitting import Schedule
+from psimil.inference.ascent import Schedule
 
 from psimil import RBF, Bags, PsiVGPMIL
 from psimil.datasets import make_bags
