@@ -4,8 +4,8 @@ from decimal import Decimal, localcontext
 
 import numpy as np
 import pytest
-from psimil.foundations.blas import add_gram, add_product, multiply_upper, solve_lower_right
 
+from psimil.compute.blas import add_gram, add_product, multiply_upper, solve_lower_right
 from psimil.foundations.errors import NumericalFailure
 from psimil.foundations.linalg import (
     SMALLEST_EIGENVALUE,
