@@ -78,9 +78,7 @@ def test_gradient_equals_differences(kernel, residual, density, log_z):
 @pytest.mark.parametrize("residual", ["full", "projected"])
 @pytest.mark.parametrize("bias", [0.0, 1.3])
 def test_gradient_without_a_mean_and_streamed(residual, bias, memory):
-    problem, gp = make(
-        5, D=3, M=6, density=GammaMixture(1.0, 1.0), residual=residual, bias=bias, rows=4, **memory
-    )
+    problem, gp = make(5, D=3, M=6, density=GammaMixture(1.0, 1.0), residual=residual, bias=bias, rows=4, **memory)
     local = locals_of(problem, gp)
     expected = central_difference(
         lambda x: collapsed_bound(gp.with_parameters(x), local, problem).value, gp.kernel.log_parameters

@@ -160,7 +160,9 @@ def test_weight_two_is_the_bag_twice_and_weight_zero_its_absence(density, rule):
     assert second.bound.total == pytest.approx(first.bound.total, rel=1e-10)
     np.testing.assert_allclose(second.posterior.m, first.posterior.m, atol=1e-10)
     np.testing.assert_allclose(second.local.pi[:5], first.local.pi[:5], atol=1e-10)
-    values = [CollapsedBound(p, KernelState(gp, r.posterior), r.local)(gp) for r, p in ((first, problem), (second, doubled))]
+    values = [
+        CollapsedBound(p, KernelState(gp, r.posterior), r.local)(gp) for r, p in ((first, problem), (second, doubled))
+    ]
     assert values[0].value == pytest.approx(values[1].value, rel=1e-9)
     np.testing.assert_allclose(values[0].gradient, values[1].gradient, rtol=1e-8, atol=1e-9)
 
