@@ -194,10 +194,9 @@ def best_aggregate(bags: LatentBags, calibrate: str | bool) -> str:
     if not bags.enough:
         return "noisy_or"
     ways = {True: (True,), False: (False,), "auto": (False, True)}[calibrate]
-
-    def scores(aggregate: str) -> Array:
-        candidate = replace(bags, aggregate=aggregate)
-        return max((held_out_likelihoods(candidate, calibrate=way) for way in ways), key=np.sum)
-
-    gain = scores("max") - scores("noisy_or")
+    largest, noisy_or = (
+        max((held_out_likelihoods(replace(bags, aggregate=aggregate), calibrate=way) for way in ways), key=np.sum)
+        for aggregate in ("max", "noisy_or")
+    )
+    gain = largest - noisy_or
     return "max" if gain.sum() > np.sqrt(len(gain)) * gain.std() else "noisy_or"
