@@ -21,7 +21,7 @@ from bench_stream import BAG, D, sparse_gp, write
 from distributed import Client, LocalCluster, Status
 from timing import last_line
 
-from psimil.distributed import DaskParts
+from psimil.cluster import DaskParts
 from psimil.inference.fitting import first_posterior
 from psimil.inference.part_tasks import pass_over
 from psimil.inference.parts import StreamedParts

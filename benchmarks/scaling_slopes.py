@@ -80,7 +80,7 @@ def over_workers(n: int, rounds: int) -> dict[tuple[str, float], float]:
     """Seconds of a streamed pass by number of workers."""
     from distributed import Client, LocalCluster
 
-    from psimil.distributed import DaskParts
+    from psimil.cluster import DaskParts
 
     parts, found = streamed_parts(n, CENTRE["D"]), {}
     gp = sparse_gp(random_problem(n, CENTRE["D"]), CENTRE["M"])

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from psimil.distributed.checks import checksum
-from psimil.distributed.worker import run_part
+from psimil.cluster.checks import checksum
+from psimil.cluster.worker import run_part
 from psimil.foundations.errors import NumericalFailure
 
 

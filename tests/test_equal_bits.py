@@ -5,8 +5,8 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from psimil import VGPMIL, Linear
+from psimil.cluster.worker import Order, Part, run_part
 from psimil.datasets import make_bags
-from psimil.distributed.worker import Order, Part, run_part
 from psimil.foundations.threads import available_threads
 from psimil.inference.part_tasks import PassTask
 from psimil.inference.parts import StreamedParts

@@ -108,11 +108,11 @@ def streaming_of(
     if client is not None:
         if options.device is not None:
             raise InputError("device and client exclude each other: workers of a cluster compute with NumPy.")
-        from psimil.distributed.parts import DaskParts
+        from psimil.cluster.parts import DaskParts
 
         found["spread"] = lambda parts: DaskParts.of(parts, client, bags)
     if checkpoint is not None:
-        from psimil.distributed.checkpoint import Checkpoint
+        from psimil.cluster.checkpoint import Checkpoint
 
         kept = Checkpoint.of_fit(checkpoint, bags, supervision, options, rng, batch_bags)
         found |= {"keep": kept.write, "begun": kept.read()}

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-from psimil.distributed.checks import Answer, checksum
+from psimil.cluster.checks import Answer, checksum
 from psimil.foundations.errors import InputError
 from psimil.inference.problem import Problem
 from psimil.model.densities import Density

@@ -8,8 +8,8 @@ import pytest
 
 from faulty_workers import garbage, raising, sleepy, suicidal
 from psimil import RBF
+from psimil.cluster import DaskParts, predict_parts
 from psimil.datasets import make_bags
-from psimil.distributed import DaskParts, predict_parts
 from psimil.foundations.errors import ClusterFailure, NumericalFailure
 from psimil.inference.fitting import first_posterior
 from psimil.inference.part_tasks import PartedCollapsedBound, pass_over
@@ -190,7 +190,7 @@ def test_f7_a_part_that_hangs_is_given_to_another_worker(stored, tmp_path, fault
 
 def test_predictions_have_the_bits_of_one_process(client, stored, monkeypatch):
     from psimil import VGPMIL
-    from psimil.distributed import prediction
+    from psimil.cluster import prediction
     from psimil.inference import problem, trained
 
     memory, store, y = stored

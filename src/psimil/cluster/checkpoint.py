@@ -16,7 +16,7 @@ from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
 from psimil.atomic import atomic_write
-from psimil.distributed.worker import store_fingerprint
+from psimil.cluster.worker import store_fingerprint
 from psimil.foundations.errors import InputError
 from psimil.inference.bound import Bound
 from psimil.inference.fitting import Pass

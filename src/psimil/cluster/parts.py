@@ -10,9 +10,9 @@ from typing import Any, Self, TypeVar
 
 from numpy.typing import NDArray
 
-from psimil.distributed.cluster import Cluster
-from psimil.distributed.round import Round
-from psimil.distributed.worker import Order, Part, StoredRows, run_part, store_fingerprint
+from psimil.cluster.cluster import Cluster
+from psimil.cluster.round import Round
+from psimil.cluster.worker import Order, Part, StoredRows, run_part, store_fingerprint
 from psimil.inference.parts import StreamedParts
 from psimil.inference.problem import Chunk, Problem
 from psimil.model.bags import Bags

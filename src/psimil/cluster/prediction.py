@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.distributed.checks import LatentTask
-from psimil.distributed.parts import PATIENCE, TIMEOUT, DaskParts
+from psimil.cluster.checks import LatentTask
+from psimil.cluster.parts import PATIENCE, TIMEOUT, DaskParts
 from psimil.inference.parts import PART_ROWS, StreamedParts
 from psimil.inference.problem import Chunk, chunk_rows
 from psimil.inference.trained import ROWS, TrainedModel
@@ -36,7 +36,7 @@ def predict_parts(
     ----------
     model : of a fitted estimator, its ``model_``.
     client : ``distributed.Client``.
-    timeout, patience : see :meth:`psimil.distributed.parts.DaskParts.of`.
+    timeout, patience : see :meth:`psimil.cluster.parts.DaskParts.of`.
 
     Examples
     --------

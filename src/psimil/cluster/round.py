@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from queue import Empty, Queue
 from typing import Any
 
-from psimil.distributed.checks import fault, is_finite
-from psimil.distributed.cluster import Cluster
-from psimil.distributed.worker import Order
+from psimil.cluster.checks import fault, is_finite
+from psimil.cluster.cluster import Cluster
+from psimil.cluster.worker import Order
 from psimil.foundations.errors import ClusterFailure, NumericalFailure
 from psimil.inference.problem import Chunk
 
@@ -54,7 +54,7 @@ class Round:
     Parameters
     ----------
     cluster : who works.
-    run : what a worker does, :func:`psimil.distributed.worker.run_part`.
+    run : what a worker does, :func:`psimil.cluster.worker.run_part`.
     order : the task and the density.
     number : of the round; answers to other rounds do not count.
     part_of : the argument that stands for a part: a future the first time, the part itself when ``fresh``.

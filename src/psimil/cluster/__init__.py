@@ -29,9 +29,9 @@ ends with :class:`psimil.foundations.errors.ClusterFailure`; the same command go
 A Dask cluster runs whatever anyone sends it: keep its ports within a network that you trust.
 """
 
-from psimil.distributed.checkpoint import Checkpoint
-from psimil.distributed.cluster import connect
-from psimil.distributed.parts import DaskParts
-from psimil.distributed.prediction import predict_parts
+from psimil.cluster.checkpoint import Checkpoint
+from psimil.cluster.cluster import connect
+from psimil.cluster.parts import DaskParts
+from psimil.cluster.prediction import predict_parts
 
 __all__ = ["Checkpoint", "DaskParts", "connect", "predict_parts"]

@@ -12,8 +12,8 @@ import pytest
 
 from commands import call, fails, frame_of
 from psimil import GVGPMIL, VGPMIL
+from psimil.cluster import DaskParts, cluster, connect
 from psimil.datasets import make_bags
-from psimil.distributed import DaskParts, cluster, connect
 from psimil.foundations.errors import ClusterFailure, InputError
 from psimil.inference import training_by_size
 from psimil.store import StoreWriter, open_store
