@@ -21,7 +21,7 @@ from bench_stream import BAG, D, sparse_gp, write
 from distributed import Client, LocalCluster, Status
 from timing import last_line
 
-from psimil.cluster import DaskParts
+from psimil.cluster import DaskShards
 from psimil.inference.fitting import first_posterior
 from psimil.inference.part_tasks import pass_over
 from psimil.inference.parts import StreamedParts
@@ -39,14 +39,14 @@ QUIET = {"distributed.worker.profile.enabled": False, "distributed.scheduler.das
 LOCAL = {"threads_per_worker": 1, "processes": True, "dashboard_address": ":0"}
 
 
-def parts_on(client: Any, bags: StoredBags) -> DaskParts:
+def parts_on(client: Any, bags: StoredBags) -> DaskShards:
     """The parts of a store on the cluster of a client."""
     labels = Labels(bags.y, bags.offsets)
     alone = StreamedParts(bags.stream, labels, np.ones(len(bags)), Scaling.identity(D), HyperbolicSecant())
-    return DaskParts.of(alone, client, bags)
+    return DaskShards(alone, client, bags)
 
 
-def one_pass(parts: DaskParts, gp: SparseGP, posterior: Posterior) -> tuple[Posterior, float]:
+def one_pass(parts: DaskShards, gp: SparseGP, posterior: Posterior) -> tuple[Posterior, float]:
     """The next q(v), and the seconds it took."""
     started = time.perf_counter()
     statistics, _ = pass_over(parts, gp, posterior)
@@ -59,7 +59,7 @@ def same(one: Posterior, other: Posterior) -> bool:
     return one.m.tobytes() == other.m.tobytes() and one.R.tobytes() == other.R.tobytes()
 
 
-def speed(gp: SparseGP, clusters: list[DaskParts], passes: int) -> tuple[list[Posterior], Any]:
+def speed(gp: SparseGP, clusters: list[DaskShards], passes: int) -> tuple[list[Posterior], Any]:
     """The q(v) of every pass, and the seconds (passes, clusters) but for the first pass, which reads the rows."""
     chain, seconds = [first_posterior(gp)], []
     for _ in range(passes + 1):
@@ -96,7 +96,7 @@ def wait_for_nannies(local: LocalCluster, victims: list[int]) -> None:
 
 
 def with_kills(
-    local: LocalCluster, parts: DaskParts, gp: SparseGP, chain: list[Posterior], kills: int, typical: float
+    local: LocalCluster, parts: DaskShards, gp: SparseGP, chain: list[Posterior], kills: int, typical: float
 ) -> dict[str, float]:
     """Passes along the chain that lose a worker each: how many, how many had other bits, their median seconds."""
     rng, log, wrong, seconds = np.random.default_rng(0), list[int](), 0, list[float]()

@@ -108,9 +108,9 @@ def streaming_of(
     if client is not None:
         if options.device is not None:
             raise InputError("device and client exclude each other: workers of a cluster compute with NumPy.")
-        from psimil.cluster.parts import DaskParts
+        from psimil.cluster.dask_shards import DaskShards
 
-        found["spread"] = lambda parts: DaskParts.of(parts, client, bags)
+        found["spread"] = lambda parts: DaskShards(parts, client, bags)
     if checkpoint is not None:
         from psimil.cluster.checkpoint import Checkpoint
 

@@ -1,9 +1,9 @@
 """Fits and predictions on a Dask cluster of like machines, with the bits of one process with the same parts.
 
-The rows of a data set are divided into parts of whole bags (``chunk_size`` instances each, about). Workers hold the
-parts; in every pass they are told q(v) and answer with sums of size M x M, which are added up in the order of the
-parts. The number of workers changes nothing, nor does a worker that dies, hangs or answers nonsense: its parts are
-worked out elsewhere. (Workers whose processors or BLAS differ from one another's may differ in the last digits.)
+The rows of a data set are divided into shards of whole bags (``chunk_size`` instances each, about). Workers hold the
+shards; in every pass they are told q(v) and answer with sums of size M x M, which are added up in the order of the
+shards. The number of workers changes nothing, nor does a worker that dies, is restarted or hangs: its shards are worked
+out elsewhere. (Workers whose processors or BLAS differ from one another's may differ in the last digits.)
 
 On this machine::
 
@@ -26,12 +26,16 @@ Under a job queue the two commands are jobs; with SLURM::
 The address is in the file ``dask.json``. Workers may come and go while a fit runs. When the scheduler is lost the fit
 ends with :class:`psimil.foundations.errors.ClusterFailure`; the same command goes on from the checkpoint.
 
-A Dask cluster runs whatever anyone sends it: keep its ports within a network that you trust.
+A Dask cluster runs whatever anyone sends it: keep its ports within a network that you trust, or encrypt it. With
+``--tls-ca-file``, ``--tls-cert`` and ``--tls-key`` for ``dask scheduler`` and ``dask worker`` its address begins with
+``tls://``, and only those with a certificate of that authority get in. Fits and commands take their own files from
+Dask's configuration (``distributed.comm.tls.ca-file``, ``distributed.comm.tls.client.cert`` and ``.key``), or from the
+``distributed.Security`` given to :func:`connect`. Results that workers make up are not looked for.
 """
 
 from psimil.cluster.checkpoint import Checkpoint
-from psimil.cluster.cluster import connect
-from psimil.cluster.parts import DaskParts
-from psimil.cluster.prediction import predict_parts
+from psimil.cluster.dask_shards import DaskShards
+from psimil.cluster.scoring import predict_parts
+from psimil.cluster.workforce import connect
 
-__all__ = ["Checkpoint", "DaskParts", "connect", "predict_parts"]
+__all__ = ["Checkpoint", "DaskShards", "connect", "predict_parts"]
