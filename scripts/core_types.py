@@ -32,8 +32,8 @@ NUMERICAL = """
 """.split()
 SINGLE = (
     "tests/test_sklearn.py::test_pickle_and_joblib_keep_a_fitted_model",
-    "tests/test_distributed.py::test_workers_give_the_bits_of_one_process[density0]",
-    "tests/test_distributed.py::test_predictions_have_the_bits_of_one_process",
+    "tests/test_cluster.py::test_workers_give_the_bits_of_one_process[density0]",
+    "tests/test_cluster.py::test_predictions_have_the_bits_of_one_process",
 )
 # Long, and about what is learned rather than about digits
 LEFT_OUT = (

@@ -12,8 +12,8 @@ import pytest
 
 from commands import call, fails, frame_of
 from psimil import GVGPMIL, VGPMIL
+from psimil.cluster import DaskShards, connect, workforce
 from psimil.datasets import make_bags
-from psimil.distributed import DaskParts, cluster, connect
 from psimil.foundations.errors import ClusterFailure, InputError
 from psimil.inference import training_by_size
 from psimil.store import StoreWriter, open_store
@@ -180,7 +180,7 @@ def test_commands_on_a_cluster_write_the_same_tables(local, tmp_path):
 
 
 def test_unreachable_schedulers_are_refused_in_time(monkeypatch, tmp_path):
-    monkeypatch.setattr(cluster, "ANSWER_WITHIN", 1)
+    monkeypatch.setattr(workforce, "ANSWER_WITHIN", 1)
     frame_of().to_csv(tmp_path / "train.csv", index=False)
     started = time.perf_counter()
     for address in ("tcp://127.0.0.1:9", "nonsense://x", "tcp://127.0.0.1:port"):
@@ -212,7 +212,7 @@ def parts(data, client, **settings):
     bags, y = data
     labels = Labels(y, bags.offsets)
     found = StreamedParts(bags.X, labels, np.ones(len(y)), Scaling.fit(bags.X), HyperbolicSecant(), rows=100)
-    return DaskParts.of(found, client, **settings)
+    return DaskShards(found, client, **settings)
 
 
 def test_a_lost_scheduler_ends_the_fit_and_the_checkpoint_goes_on(data, alone, tmp_path):
