@@ -23,9 +23,6 @@ from timing import last_line
 
 from psimil.cluster import DaskShards
 from psimil.inference.ascent import KernelState, pass_over
-from timing import last_line
-
-from psimil.distributed import DaskParts
 from psimil.inference.posterior import Posterior
 from psimil.inference.shards import StreamedShards
 from psimil.inference.sparse_gp import SparseGP

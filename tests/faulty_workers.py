@@ -108,5 +108,5 @@ class Signal:
 
 def not_finite(result):
     """The statistics of a pass with a NaN."""
-    statistics, log_z = result
-    return replace(statistics, V_theta_V=np.full_like(statistics.V_theta_V, np.nan)), log_z
+    statistics, *rest = result
+    return (replace(statistics, V_theta_V=np.full_like(statistics.V_theta_V, np.nan)), *rest)

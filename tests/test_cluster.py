@@ -8,19 +8,15 @@ import time
 
 import numpy as np
 import pytest
-from psimil.inference.fitting import first_posterior
-from psimil.inference.part_tasks import PartedCollapsedBound, pass_over
-from psimil.inference.parts import StreamedParts
 
 from faulty_workers import Disturbed, Raise, Signal, Sleep, not_finite
 from psimil import RBF
 from psimil.cluster import DaskShards, connect, predict_parts, workforce
 from psimil.datasets import make_bags
 from psimil.foundations.errors import ClusterFailure, InputError, NumericalFailure
-from psimil.inference.fitting import first_posterior
-from psimil.inference.part_tasks import PartedCollapsedBound, pass_over
-from psimil.inference.parts import StreamedParts
-from psimil.inference.posterior import global_update
+from psimil.inference.ascent import KernelState, pass_over
+from psimil.inference.collapsed import CollapsedBound
+from psimil.inference.shards import StreamedShards
 from psimil.inference.sparse_gp import SparseGP
 from psimil.model.densities import GammaMixture, HyperbolicSecant
 from psimil.model.label_posteriors import Labels
@@ -64,24 +60,27 @@ def stored(tmp_path_factory):
 
 def parts_of(bags, y, density, rows=80):
     weights = np.random.default_rng(0).choice([0.5, 1.0, 2.0], len(bags))
-    return StreamedParts(bags.stream, Labels(y, bags.offsets), weights, Scaling.fit(bags.X), density, rows=rows)
+    return StreamedShards(bags.stream, Labels(y, bags.offsets), weights, Scaling.fit(bags.X), density, rows=rows)
 
 
 def sums(parts):
     """The bits of a pass and of a step of the kernel."""
     gp = SparseGP.build(RBF(2.0, 1.5), np.random.default_rng(1).normal(size=(9, 3)), bias=3.0)
-    statistics, log_z = pass_over(parts, gp, first_posterior(gp))
+    state = KernelState.first(gp)
+    found = pass_over(parts, gp, state.posterior)
+    statistics = found.statistics
     other = SparseGP.build(RBF(1.0, 2.0), gp.Z, bias=3.0)
-    collapsed = PartedCollapsedBound(parts, gp, first_posterior(gp))(other)
-    numbers = (statistics.entropy, statistics.bags, log_z, collapsed.value)
+    collapsed = CollapsedBound(parts, state)(other)
+    numbers = (statistics.entropy, statistics.bags, found.bound.log_z, collapsed.value)
     arrays = (statistics.V_theta_V, statistics.V_kappa, collapsed.gradient, collapsed.posterior.R, np.array(numbers))
     return [array.tobytes() for array in arrays]
 
 
 def one_pass(parts):
     gp = SparseGP.build(RBF(2.0, 1.5), np.random.default_rng(1).normal(size=(9, 3)), bias=3.0)
-    statistics, log_z = pass_over(parts, gp, first_posterior(gp))
-    return statistics.V_theta_V.tobytes(), statistics.V_kappa.tobytes(), statistics.entropy, log_z
+    found = pass_over(parts, gp, KernelState.first(gp).posterior)
+    statistics = found.statistics
+    return statistics.V_theta_V.tobytes(), statistics.V_kappa.tobytes(), statistics.entropy, found.bound.log_z
 
 
 @pytest.mark.parametrize("density", [HyperbolicSecant(), GammaMixture(1.0, 1.0)])
@@ -89,7 +88,7 @@ def test_workers_give_the_bits_of_one_process(client, stored, density):
     memory, store, y = stored
     alone = parts_of(memory, y, density)
     expected = sums(alone)
-    assert len(alone.chunks) > 4
+    assert len(alone.ranges) > 4
     assert sums(parts_of(store, y, density)) == expected
     assert sums(DaskShards(alone, client, memory)) == expected
     spread = DaskShards(parts_of(store, y, density), client, store)
@@ -111,12 +110,12 @@ def test_some_parts_in_any_order_and_other_densities(client, stored):
     memory, _, y = stored
     alone = parts_of(memory, y, HyperbolicSecant())
     spread = DaskShards(alone, client, memory)
-    some = [alone.chunks[i] for i in (3, 0, 2)]
+    some = [alone.ranges[i] for i in (3, 0, 2)]
     assert list(spread.map(sizes, some)) == list(alone.map(sizes, some)) == [c.stop - c.start for c in some]
     assert list(spread.map(sizes, [])) == []
     other = spread.with_density(GammaMixture(1.0, 1.0))
     assert one_pass(other) == one_pass(alone.with_density(GammaMixture(1.0, 1.0))) != one_pass(spread)
-    assert other.scattered is spread.scattered and len(spread.scattered) == len(alone.chunks)  # rows were sent once
+    assert other.scattered is spread.scattered and len(spread.scattered) == len(alone.ranges)  # rows were sent once
 
 
 def sizes(problem):
@@ -127,9 +126,9 @@ def test_sums_that_are_not_finite_are_a_numerical_failure(client, stored):
     memory, _, y = stored
     spread = DaskShards(parts_of(memory, y, HyperbolicSecant()), client, memory)
     gp = SparseGP.build(RBF(2.0, 1.5), np.random.default_rng(1).normal(size=(9, 3)), bias=3.0)
-    statistics, _ = pass_over(Disturbed(spread, after=not_finite), gp, first_posterior(gp))
+    found = pass_over(Disturbed(spread, after=not_finite), gp, KernelState.first(gp).posterior)
     with pytest.raises(NumericalFailure, match="non-finite"):
-        global_update(statistics.V_theta_V, statistics.V_kappa)
+        found.next_posterior  # noqa: B018 - works it out
 
 
 def test_errors_of_workers(client, stored, tmp_path):
@@ -161,7 +160,7 @@ def test_f7_a_shard_that_hangs_is_given_to_another_worker(four, stored, tmp_path
     memory, _, y = stored
     alone = parts_of(memory, y, HyperbolicSecant(), rows=12)
     expected = one_pass(alone)
-    assert len(alone.chunks) > 30
+    assert len(alone.ranges) > 30
     work, usual = (0.4 if faults.full else 0.05), np.inf
     if faults.full:
         calm = Disturbed(DaskShards(alone, four, memory), before=Sleep(tmp_path, work, sleeper=-1))
@@ -170,7 +169,7 @@ def test_f7_a_shard_that_hangs_is_given_to_another_worker(four, stored, tmp_path
     for turn in range(faults.repeats("F7")):
         folder = tmp_path / f"{turn}"
         folder.mkdir()
-        hanging = Sleep(folder, work, sleeper=3 * turn % len(alone.chunks))
+        hanging = Sleep(folder, work, sleeper=3 * turn % len(alone.ranges))
         spread = DaskShards(alone, four, memory, timeout=2.0, retries=30)
         found, seconds = timed_pass(Disturbed(spread, before=hanging))
         (folder / "awake").touch()
@@ -234,11 +233,12 @@ def test_an_encrypted_cluster_lets_in_those_with_a_certificate(stored, security,
 def test_predictions_have_the_bits_of_one_process(client, stored, monkeypatch):
     from psimil import VGPMIL
     from psimil.cluster import scoring
-    from psimil.inference import problem, trained
+    from psimil.compute import numpy_backend
+    from psimil.inference import trained
 
     memory, store, y = stored
     model = VGPMIL(n_inducing=6, max_iter=5, tol=0, random_state=0, calibrate=True).fit(memory, y).model_
-    monkeypatch.setattr(problem, "CHUNK_BYTES", 64)  # chunks of 64 rows here, one chunk on the workers: no difference
+    monkeypatch.setattr(numpy_backend, "CHUNK_BYTES", 64)  # chunks of 64 rows here, one on a worker
     for module in (trained, scoring):
         monkeypatch.setattr(module, "ROWS", 200)
     monkeypatch.setattr(scoring, "PART_ROWS", 64)

@@ -15,7 +15,7 @@ from psimil import GVGPMIL, VGPMIL
 from psimil.cluster import DaskShards, connect, workforce
 from psimil.datasets import make_bags
 from psimil.foundations.errors import ClusterFailure, InputError
-from psimil.inference import training_by_size
+from psimil.inference import training
 from psimil.store import StoreWriter, open_store
 
 distributed = pytest.importorskip("distributed")
@@ -44,7 +44,7 @@ def data():
 
 @pytest.fixture(autouse=True)
 def always_streamed(monkeypatch):
-    monkeypatch.setattr(training_by_size, "LARGE", 0)
+    monkeypatch.setattr(training, "LARGE", 0)
 
 
 def bits(model):
@@ -63,7 +63,7 @@ each = pytest.mark.parametrize("name", list(CASES))
 def alone(data):
     """The bits of every case, in one process."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(training_by_size, "LARGE", 0)
+        patch.setattr(training, "LARGE", 0)
         return {name: bits(estimator(**SETTINGS).fit(*data, **more)) for name, (estimator, more) in CASES.items()}
 
 
@@ -203,15 +203,14 @@ def test_a_cluster_without_workers(data):
 
 
 def parts(data, client, **settings):
-    from psimil.inference.parts import StreamedParts
-
+    from psimil.inference.shards import StreamedShards
     from psimil.model.densities import HyperbolicSecant
     from psimil.model.label_posteriors import Labels
     from psimil.model.scaling import Scaling
 
     bags, y = data
     labels = Labels(y, bags.offsets)
-    found = StreamedParts(bags.X, labels, np.ones(len(y)), Scaling.fit(bags.X), HyperbolicSecant(), rows=100)
+    found = StreamedShards(bags.X, labels, np.ones(len(y)), Scaling.fit(bags.X), HyperbolicSecant(), rows=100)
     return DaskShards(found, client, **settings)
 
 

@@ -12,9 +12,6 @@ from threadpoolctl import threadpool_limits
 from psimil import VGPMIL, Linear
 from psimil.cluster.worker import run_shard
 from psimil.datasets import make_bags
-from psimil.foundations.threads import available_threads
-from psimil.inference.part_tasks import PassTask
-from psimil.inference.parts import StreamedParts
 from psimil.inference.posterior import Posterior
 from psimil.inference.sparse_gp import SparseGP
 from psimil.model.densities import HyperbolicSecant
