@@ -241,7 +241,7 @@ def test_predictions_have_the_bits_of_one_process(client, stored, monkeypatch):
     monkeypatch.setattr(numpy_backend, "CHUNK_BYTES", 64)  # chunks of 64 rows here, one on a worker
     for module in (trained, scoring):
         monkeypatch.setattr(module, "ROWS", 200)
-    monkeypatch.setattr(scoring, "PART_ROWS", 64)
+    monkeypatch.setattr(scoring, "SHARD_ROWS", 64)
     assert len(scoring.part_cuts(len(memory.X), 64)) > 6
     expected = model.latent(memory.X)
     for bags in (memory, store):

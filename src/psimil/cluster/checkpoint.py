@@ -21,9 +21,9 @@ from psimil.files.paths import as_path
 from psimil.files.schema import kernel_from, kernel_json, parameters_json
 from psimil.foundations.errors import InputError
 from psimil.inference.ascent import Pass
-from psimil.inference.bound import Bound, Statistics
 from psimil.inference.execution import Progress
 from psimil.inference.options import Options, Parameters
+from psimil.inference.passes import Bound, Statistics
 from psimil.inference.posterior import Posterior
 from psimil.inference.preparation import Supervision
 from psimil.inference.sparse_gp import SparseGP
