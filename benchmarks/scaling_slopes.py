@@ -80,7 +80,7 @@ def over_workers(n: int, rounds: int) -> dict[tuple[str, float], float]:
     """Seconds of a streamed pass by number of workers."""
     from distributed import Client, LocalCluster
 
-    from psimil.distributed import DaskParts
+    from psimil.cluster import DaskShards
 
     parts, found = streamed_parts(n, CENTRE["D"]), {}
     gp = sparse_gp(random_problem(n, CENTRE["D"]), CENTRE["M"])
@@ -88,7 +88,7 @@ def over_workers(n: int, rounds: int) -> dict[tuple[str, float], float]:
     for workers in sorted({1, 2, os.cpu_count() or 1}):
         local = LocalCluster(n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=":0")
         with local, Client(local, set_as_default=False) as client:
-            spread = DaskParts.of(parts, client)
+            spread = DaskShards(parts, client)
             work = {("streamed", float(workers)): lambda spread=spread: pass_over(spread, gp, posterior)}
             found |= fastest(work, rounds)
     return found

@@ -8,7 +8,7 @@ import pytest
 
 from problems import DENSITIES, FOUR, dense, log_psi, make, name, normal_grid
 from psimil.inference.ascent import KernelState, ascend, start_from_labels
-from psimil.inference.bound import Bound
+from psimil.inference.passes import Bound
 from psimil.inference.posterior import Posterior
 from psimil.model.densities import GammaMixture, HyperbolicSecant
 from psimil.model.kernels import RBF

@@ -8,15 +8,14 @@ import pytest
 
 from problems import central_difference, normal_grid, offsets_of
 from psimil.inference.calibration import (
-    IDENTITY,
     PRIOR,
-    Calibration,
     LatentBags,
     bag_log_likelihoods,
     best_aggregate,
     calibration_helps,
     fit_calibration,
 )
+from psimil.inference.moments import IDENTITY, Calibration
 
 
 def sigma(f):

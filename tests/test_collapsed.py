@@ -9,9 +9,8 @@ from numpy.polynomial.hermite_e import hermegauss
 from problems import CUSTOM, DENSITIES, central_difference, dense, log_psi, make, name, random_posterior, theta
 from psimil.foundations.errors import DataWarning, NumericalFailure
 from psimil.inference.ascent import KernelState, Pass, Schedule, ascend
-from psimil.inference.bound import Bound, Statistics
 from psimil.inference.collapsed import CollapsedBound, CollapsedStep
-from psimil.inference.passes import Local, run_pass
+from psimil.inference.passes import Bound, Local, Statistics, run_pass
 from psimil.inference.posterior import Posterior
 from psimil.inference.sparse_gp import SparseGP
 from psimil.model.densities import GammaMixture, HyperbolicSecant, StudentT

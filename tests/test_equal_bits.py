@@ -7,6 +7,7 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from psimil import VGPMIL, Linear
+from psimil.cluster.worker import run_shard
 from psimil.compute.numpy_backend import available_threads
 from psimil.datasets import make_bags
 from psimil.inference.ascent import PassTask
@@ -76,7 +77,6 @@ def elsewhere(A, shift):
 
 def test_where_rows_lie_in_memory_does_not_change_a_bit():
     """A worker gets its rows at any address."""
-    worker = pytest.importorskip("psimil.cluster.worker")
     bags, y = problem()
     rng = np.random.default_rng(0)
     gp = SparseGP.build(Linear(0.5), rng.normal(size=(9, 5)), residual="full", bias=1.0)
@@ -88,7 +88,7 @@ def test_where_rows_lie_in_memory_does_not_change_a_bit():
         shard = shards.shard(bag_range)
         for shift in (0, 8):
             moved = replace(shard, X=elsewhere(shard.X, shift), weights=elsewhere(shard.weights, shift))
-            found, _ = worker.run_shard(moved, task, psi)
+            found, _ = run_shard(moved, task, psi)
             assert np.array_equal(found[0].V_theta_V, expected[0].V_theta_V)
             assert (found[0].potential, found[0].bags, found[1]) == (
                 expected[0].potential,

@@ -11,8 +11,8 @@ import pytest
 from problems import make
 from psimil.inference import ascent
 from psimil.inference.ascent import GROWTH, LARGEST_WEIGHT, KernelState, Schedule, ascend, pass_over
-from psimil.inference.bound import Bound
 from psimil.inference.log_z import jensen, prior_log_z
+from psimil.inference.passes import Bound
 from psimil.inference.posterior import Posterior
 from psimil.model.densities import GammaMixture
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from problems import make
-from psimil.inference import refits
+from psimil.inference import leave_one_out
 from psimil.inference.ascent import ascend
-from psimil.inference.refits import REFIT_FOLDS, cross_fit, stratified_folds
+from psimil.inference.leave_one_out import REFIT_FOLDS, cross_fit, stratified_folds
 
 
 @pytest.mark.parametrize("folds", [2, 3, 10])
@@ -28,7 +28,7 @@ def test_the_order_of_bags_does_not_matter():
 
 @pytest.mark.parametrize(("negative", "positive", "folds"), [(2, 9, 2), (1, 9, 2), (5, 4, 4), (15, 12, REFIT_FOLDS)])
 def test_instances_get_moments_of_fits_that_have_not_seen_their_fold(monkeypatch, negative, positive, folds):
-    monkeypatch.setattr(refits, "REFIT_PASSES", 2)
+    monkeypatch.setattr(leave_one_out, "REFIT_PASSES", 2)
     T = np.arange(negative + positive) >= negative
     problem, gp = make(sizes=(2,) * len(T), T=T.astype(int))
     seen = []
@@ -56,7 +56,7 @@ def test_every_fold_is_fitted_with_so_many_passes(monkeypatch):
             passes.append(record.step)
             yield record
 
-    monkeypatch.setattr(refits, "ascend", counted)
-    monkeypatch.setattr(refits, "REFIT_PASSES", 3)
+    monkeypatch.setattr(leave_one_out, "ascend", counted)
+    monkeypatch.setattr(leave_one_out, "REFIT_PASSES", 3)
     cross_fit(problem, lambda part: gp)
     assert passes == [1, 2, 3] * 3

@@ -9,8 +9,9 @@ import pytest
 
 from problems import DENSITIES, dense, make, name, solve_q
 from psimil.inference.ascent import KernelState, ascend
-from psimil.inference.calibration import Calibration, LatentBags
+from psimil.inference.calibration import LatentBags
 from psimil.inference.leave_one_out import LeaveOneOut, leave_one_out, log_predictive, loo_score, out_of_bag
+from psimil.inference.moments import Calibration
 from psimil.inference.posterior import Posterior
 from psimil.inference.prediction import BagLayout
 from psimil.model.densities import GammaMixture, HyperbolicSecant

@@ -8,9 +8,9 @@ import pytest
 from problems import make
 from psimil.inference import minibatches
 from psimil.inference.ascent import KernelState, Pass
-from psimil.inference.bound import Statistics
 from psimil.inference.collapsed import CollapsedStep
 from psimil.inference.minibatches import natural_step, relaxed, step_size, stochastic_ascent
+from psimil.inference.passes import Statistics
 from psimil.inference.posterior import Posterior
 from psimil.inference.shards import StreamedShards
 from psimil.model.scaling import Scaling

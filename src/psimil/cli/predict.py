@@ -90,7 +90,7 @@ def predict(
                 if client is None:
                     prediction = estimator.predict_dist(table.bags)
                 else:
-                    from psimil.distributed import predict_parts
+                    from psimil.cluster import predict_parts
 
                     latent = predict_parts(estimator.model_, table.bags, client)
                     prediction = estimator.model_.assemble(table.bags, latent)

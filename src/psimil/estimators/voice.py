@@ -46,17 +46,15 @@ def say_pass(row: dict[str, Any]) -> None:
     say(f"{row['stage']}, pass {row['iteration']}: bound {row['elbo']:.6g} after {row['seconds']:.2f} s")
 
 
-def aloud(function: Callable[P, Answer], verbose: int) -> Callable[P, Answer]:
-    """The function, whose phases are said if ``verbose``: each when it begins, and now and then while it lasts.
+def aloud(function: Callable[P, Answer]) -> Callable[P, Answer]:
+    """The function, whose phases are said: each when it begins, and now and then while it lasts.
 
     Examples
     --------
     >>> from psimil.inference.phases import tell
-    >>> aloud(tell, 1)("thresholds", 0)
+    >>> aloud(tell)("thresholds", 0)
     thresholds
     """
-    if not verbose:
-        return function
 
     @wraps(function)
     def spoken(*arguments: P.args, **options: P.kwargs) -> Answer:

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psimil.inference.ascent import KernelState, Pass, pass_over
-from psimil.inference.bound import Statistics
 from psimil.inference.collapsed import CollapsedBound, CollapsedStep
+from psimil.inference.passes import Statistics
 from psimil.inference.phases import tell
 from psimil.inference.posterior import Posterior, from_natural, global_update
 from psimil.inference.shards import BagRange, Shards
