@@ -1,5 +1,7 @@
 """The stages of a fit: when bags are held out by refits, how many points a kernel is learned on, what ends passes."""
 
+import gc
+import weakref
 from dataclasses import replace
 from itertools import islice
 from types import SimpleNamespace
@@ -181,6 +183,23 @@ def test_a_heavy_tailed_density_learns_its_kernel_on_the_logistic_model_first(mo
     assert densities == [HyperbolicSecant(), GammaMixture()]
     monkeypatch.setattr(training, "TEACHING", 3)
     assert stages(*fit_of(max_iter=2)) == ["kernel", "fit"]
+
+
+def test_what_the_logistic_model_keeps_is_gone_before_the_models_own_passes(monkeypatch):
+    """Its V is as large as that of the model."""
+    alive, passes = {}, Fit._passes
+
+    def spied(fit, shards, state, step, pi, stage):
+        gc.collect()
+        alive[stage] = [kept() is not None for kept in teachers]
+        teachers.append(weakref.ref(shards))
+        return passes(fit, shards, state, step, pi, stage)
+
+    teachers = []
+    monkeypatch.setattr(Fit, "_passes", spied)
+    monkeypatch.setattr(training, "guard_kernel", lambda record, *_: record.gp)
+    stages(*fit_of(max_iter=2, density=GammaMixture()))
+    assert alive == {"kernel": [], "fit": [False]}
 
 
 def test_another_kernel_is_fitted_once_more(monkeypatch):
