@@ -236,11 +236,9 @@ class PsiVGPMIL(OnlineLearning, BagPredictor, Parameters):
     def load(cls, path: str | os.PathLike[str]) -> PsiVGPMIL:
         """A model written by :meth:`save`; its predictions are equal bit by bit.
 
-        Returns
-        -------
-        model : PsiVGPMIL whatever class saved it, ready to predict. A file holds nothing of the training rows, so
-            ``loo_``, ``history_``, ``label_posterior_``, ``elbo_``, ``n_iter_``, ``converged_`` and ``online_`` are
-            not there.
+        It is a PsiVGPMIL whatever class saved it, ready to predict. A file holds nothing of the training rows, so
+        ``loo_``, ``history_``, ``label_posterior_``, ``elbo_``, ``n_iter_``, ``converged_`` and ``online_`` are not
+        there.
 
         Raises
         ------

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psimil.compute.numpy_backend import single_threaded_blas
+from psimil.foundations.phases import tell
 from psimil.inference.joint import joint_std
 from psimil.inference.moments import IDENTITY, Calibration, probabilities
-from psimil.inference.phases import tell
 from psimil.inference.posterior import Posterior, latent_moments
 from psimil.inference.prediction import BagLayout, Prediction
 from psimil.inference.sparse_gp import SparseGP
