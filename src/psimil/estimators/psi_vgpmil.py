@@ -224,10 +224,8 @@ class PsiVGPMIL(OnlineLearning, BagPredictor, Parameters):
 
         Examples
         --------
-        >>> from psimil import VGPMIL
-        >>> clf = VGPMIL.preset("paper", n_inducing=50)
-        >>> clf.H, clf.n_inducing
-        (100.0, 50)
+        >>> VGPMIL.preset("paper", n_inducing=50).H
+        100.0
         """
         parameters.setdefault("density", cls._default_density)
         return cls(**preset_parameters(name, parameters))

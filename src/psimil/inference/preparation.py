@@ -84,14 +84,7 @@ def prepare_streamed(
     batch_bags: int | None = None,
     spread: Callable[[StreamedShards], Shards] | None = None,
 ) -> Prepared:
-    """Many shards, of whose rows nothing is kept.
-
-    Parameters
-    ----------
-    bags : whose ``X`` need not be in memory.
-    batch_bags : bags of a minibatch; None for passes over all data.
-    spread : who works out the shards; None for this process, one after another.
-    """
+    """Many shards, of whose rows nothing is kept; ``bags.X`` need not be in memory."""
     check_streamable(options)
     scaling = streamed_scaling(bags) if options.standardize else Scaling.identity(bags.n_features)
     rows = options.chunk_size or SHARD_ROWS
