@@ -30,7 +30,7 @@ from psimil.figures import (
 )
 from psimil.files.environment import environment
 from psimil.files.rundir import RunDirectory
-from psimil.inference.phases import tell
+from psimil.foundations.phases import tell
 from psimil.inference.prediction import Prediction
 from psimil.model.bags import Bags
 from psimil.results.metrics import bag_metrics

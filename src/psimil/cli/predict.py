@@ -73,7 +73,7 @@ def predict(
         from psimil.cli.results import bag_frame, check_columns, load, model_path, named_features
         from psimil.files.environment import environment
         from psimil.files.rundir import opened
-        from psimil.inference.phases import tell
+        from psimil.foundations.phases import tell
         from psimil.results.tabular_results import tabular_results
         from psimil.store.tables import read_bags
 

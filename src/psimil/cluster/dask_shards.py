@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from psimil.cluster.shard_job import Dispatch, ShardJob
 from psimil.cluster.worker import StoredRows, received, run_shard, store_fingerprint
 from psimil.cluster.workforce import Workforce
-from psimil.inference.phases import tell
+from psimil.foundations.phases import tell
 from psimil.inference.shards import BagRange, Shard, StreamedShards
 from psimil.model.bags import Bags
 from psimil.model.densities import Density

@@ -224,10 +224,8 @@ class PsiVGPMIL(OnlineLearning, BagPredictor, Parameters):
 
         Examples
         --------
-        >>> from psimil import VGPMIL
-        >>> clf = VGPMIL.preset("paper", n_inducing=50)
-        >>> clf.H, clf.n_inducing
-        (100.0, 50)
+        >>> VGPMIL.preset("paper", n_inducing=50).H
+        100.0
         """
         parameters.setdefault("density", cls._default_density)
         return cls(**preset_parameters(name, parameters))
@@ -236,11 +234,9 @@ class PsiVGPMIL(OnlineLearning, BagPredictor, Parameters):
     def load(cls, path: str | os.PathLike[str]) -> PsiVGPMIL:
         """A model written by :meth:`save`; its predictions are equal bit by bit.
 
-        Returns
-        -------
-        model : PsiVGPMIL whatever class saved it, ready to predict. A file holds nothing of the training rows, so
-            ``loo_``, ``history_``, ``label_posterior_``, ``elbo_``, ``n_iter_``, ``converged_`` and ``online_`` are
-            not there.
+        It is a PsiVGPMIL whatever class saved it, ready to predict. A file holds nothing of the training rows, so
+        ``loo_``, ``history_``, ``label_posterior_``, ``elbo_``, ``n_iter_``, ``converged_`` and ``online_`` are not
+        there.
 
         Raises
         ------

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
-from psimil.inference.phases import INDUCING, PASSES, REFITS, RIVALS, THRESHOLDS, Plan, Step, following
+from psimil.foundations.phases import INDUCING, PASSES, REFITS, RIVALS, THRESHOLDS, Plan, Step, following
 
 P = ParamSpec("P")
 Answer = TypeVar("Answer")
@@ -51,7 +51,7 @@ def aloud(function: Callable[P, Answer]) -> Callable[P, Answer]:
 
     Examples
     --------
-    >>> from psimil.inference.phases import tell
+    >>> from psimil.foundations.phases import tell
     >>> aloud(tell)("thresholds", 0)
     thresholds
     """

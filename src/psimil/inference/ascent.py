@@ -222,7 +222,7 @@ class Convergence:
         if self.previous is not None:
             self.rises.append((bound - self.previous) / self.bags)
         if self.previous is not None and not record.kernel_moved:
-            self.converged = abs(bound - self.previous) <= self.tol * self.bags
+            self.converged = bool(abs(bound - self.previous) <= self.tol * self.bags)
         self.previous = bound
         return self.converged
 

@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 from psimil.compute.blas import multiply_upper
 from psimil.foundations.linalg import cholesky, solve_lower
 from psimil.foundations.logistic import softplus
+from psimil.foundations.phases import REFIT_FOLDS, REFIT_PASSES, REFITS, RIVAL_PASSES, RIVALS, tell
 from psimil.inference.ascent import KernelState, Pass, ascend
 from psimil.inference.calibration import LatentBags, bag_log_likelihoods, fit_calibration
-from psimil.inference.phases import REFIT_FOLDS, REFIT_PASSES, REFITS, RIVAL_PASSES, RIVALS, tell
 from psimil.inference.posterior import latent_moments
 from psimil.inference.prediction import BagLayout, Prediction
 from psimil.inference.shards import BagRange, Shard

@@ -20,6 +20,7 @@ from sklearn.metrics import roc_auc_score
 
 from psimil.compute.numpy_backend import single_threaded_blas
 from psimil.foundations.errors import DataWarning, InputError
+from psimil.foundations.phases import PASSES, THRESHOLDS, tell, tell_phases, tell_plan
 from psimil.inference.ascent import (
     Convergence,
     EarlyStopping,
@@ -44,7 +45,6 @@ from psimil.inference.leave_one_out import (
 from psimil.inference.minibatches import stochastic_ascent
 from psimil.inference.options import Options
 from psimil.inference.passes import run_pass
-from psimil.inference.phases import PASSES, THRESHOLDS, tell, tell_phases, tell_plan
 from psimil.inference.prediction import BagLayout
 from psimil.inference.preparation import Prepared, Supervision, prepare_in_memory, prepare_streamed
 from psimil.inference.shards import Shard, Shards
