@@ -6,7 +6,6 @@ from itertools import pairwise
 from types import SimpleNamespace
 
 import pytest
-from psimil.inference.monitors import SETTLING, Convergence
 
 from commands import frame_of, terminal
 from psimil import GVGPMIL, VGPMIL
@@ -14,6 +13,7 @@ from psimil.cli import life
 from psimil.cli.course import Course
 from psimil.cli.shell import Shell
 from psimil.datasets import load_musk1
+from psimil.inference.ascent import SETTLING, Convergence
 from psimil.inference.phases import Plan, Step, following, tell, tell_plan
 
 
