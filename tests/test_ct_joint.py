@@ -151,7 +151,8 @@ def test_settle_is_the_fitting_loop(start):
     found = features_of(model, images)
     gp = VGPMIL(n_inducing=10, random_state=0).fit(found, y).model_
     offsets = np.concatenate([[0], np.cumsum([len(part) for part in found])])
-    shard = Shard(gp.scaling.apply(np.concatenate(found)), Labels(y, offsets), np.ones(len(y)), HyperbolicSecant())
+    X, labels = gp.scaling.apply(np.concatenate(found)), Labels(y, offsets)
+    shard = Shard(X, labels, np.ones(len(y)), HyperbolicSecant(), keep=True)
     record = list(islice(ascend(shard, KernelState(gp.gp, gp.posterior)), PASSES + 1))[-1]
     settled, bound = settle(gp, found, y)
     assert bound == record.bound.total
