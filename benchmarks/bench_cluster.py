@@ -19,13 +19,12 @@ import dask
 import numpy as np
 from bench_stream import BAG, D, sparse_gp, write
 from distributed import Client, LocalCluster, Status
-from psimil.inference.fitting import first_posterior
-from psimil.inference.part_tasks import pass_over
-from psimil.inference.parts import StreamedParts
 from timing import last_line
 
-from psimil.distributed import DaskParts
-from psimil.inference.posterior import Posterior, global_update
+from psimil.cluster import DaskShards
+from psimil.inference.ascent import KernelState, pass_over
+from psimil.inference.posterior import Posterior
+from psimil.inference.shards import StreamedShards
 from psimil.inference.sparse_gp import SparseGP
 from psimil.model.densities import HyperbolicSecant
 from psimil.model.label_posteriors import Labels
@@ -39,18 +38,17 @@ QUIET = {"distributed.worker.profile.enabled": False, "distributed.scheduler.das
 LOCAL = {"threads_per_worker": 1, "processes": True, "dashboard_address": ":0"}
 
 
-def parts_on(client: Any, bags: StoredBags) -> DaskParts:
+def parts_on(client: Any, bags: StoredBags) -> DaskShards:
     """The parts of a store on the cluster of a client."""
     labels = Labels(bags.y, bags.offsets)
-    alone = StreamedParts(bags.stream, labels, np.ones(len(bags)), Scaling.identity(D), HyperbolicSecant())
-    return DaskParts.of(alone, client, bags)
+    alone = StreamedShards(bags.stream, labels, np.ones(len(bags)), Scaling.identity(D), HyperbolicSecant())
+    return DaskShards(alone, client, bags)
 
 
-def one_pass(parts: DaskParts, gp: SparseGP, posterior: Posterior) -> tuple[Posterior, float]:
+def one_pass(parts: DaskShards, gp: SparseGP, posterior: Posterior) -> tuple[Posterior, float]:
     """The next q(v), and the seconds it took."""
     started = time.perf_counter()
-    statistics, _ = pass_over(parts, gp, posterior)
-    update = global_update(statistics.V_theta_V, statistics.V_kappa)
+    update = pass_over(parts, gp, posterior).next_posterior
     return update, time.perf_counter() - started
 
 
@@ -59,9 +57,9 @@ def same(one: Posterior, other: Posterior) -> bool:
     return one.m.tobytes() == other.m.tobytes() and one.R.tobytes() == other.R.tobytes()
 
 
-def speed(gp: SparseGP, clusters: list[DaskParts], passes: int) -> tuple[list[Posterior], Any]:
+def speed(gp: SparseGP, clusters: list[DaskShards], passes: int) -> tuple[list[Posterior], Any]:
     """The q(v) of every pass, and the seconds (passes, clusters) but for the first pass, which reads the rows."""
-    chain, seconds = [first_posterior(gp)], []
+    chain, seconds = [KernelState.first(gp).posterior], []
     for _ in range(passes + 1):
         found = [one_pass(parts, gp, chain[-1]) for parts in clusters]
         if not same(found[0][0], found[1][0]):
@@ -96,7 +94,7 @@ def wait_for_nannies(local: LocalCluster, victims: list[int]) -> None:
 
 
 def with_kills(
-    local: LocalCluster, parts: DaskParts, gp: SparseGP, chain: list[Posterior], kills: int, typical: float
+    local: LocalCluster, parts: DaskShards, gp: SparseGP, chain: list[Posterior], kills: int, typical: float
 ) -> dict[str, float]:
     """Passes along the chain that lose a worker each: how many, how many had other bits, their median seconds."""
     rng, log, wrong, seconds = np.random.default_rng(0), list[int](), 0, list[float]()

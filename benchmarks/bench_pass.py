@@ -8,8 +8,7 @@ from scipy.linalg import blas
 from timing import last_line, typical
 
 from psimil.compute.numpy_backend import single_threaded_blas
-from psimil.inference.bound import Bound
-from psimil.inference.passes import run_pass
+from psimil.inference.passes import Bound, run_pass
 from psimil.inference.posterior import Posterior, global_update
 from psimil.inference.shards import Shard
 from psimil.inference.sparse_gp import SparseGP

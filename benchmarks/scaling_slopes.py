@@ -78,7 +78,7 @@ def over_workers(n: int, rounds: int) -> dict[tuple[str, float], float]:
     """Seconds of a streamed pass by number of workers."""
     from distributed import Client, LocalCluster
 
-    from psimil.distributed import DaskParts
+    from psimil.cluster import DaskShards
 
     shards, found = streamed_shards(n, CENTRE["D"]), {}
     gp = sparse_gp(random_problem(n, CENTRE["D"]), CENTRE["M"])
@@ -86,7 +86,7 @@ def over_workers(n: int, rounds: int) -> dict[tuple[str, float], float]:
     for workers in sorted({1, 2, os.cpu_count() or 1}):
         local = LocalCluster(n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=":0")
         with local, Client(local, set_as_default=False) as client:
-            spread = DaskParts.of(shards, client)
+            spread = DaskShards(shards, client)
             work = {("streamed", float(workers)): lambda spread=spread: pass_over(spread, gp, posterior)}
             found |= fastest(work, rounds)
     return found

@@ -32,14 +32,17 @@ NUMERICAL = """
 """.split()
 SINGLE = (
     "tests/test_sklearn.py::test_pickle_and_joblib_keep_a_fitted_model",
-    "tests/test_distributed.py::test_workers_give_the_bits_of_one_process[density0]",
-    "tests/test_distributed.py::test_predictions_have_the_bits_of_one_process",
+    "tests/test_cluster.py::test_workers_give_the_bits_of_one_process[density0]",
+    "tests/test_cluster.py::test_predictions_have_the_bits_of_one_process",
 )
 # Long, and about what is learned rather than about digits
 LEFT_OUT = (
     "tests/test_parts.py::test_a_streamed_fit_predicts_as_well_as_one_in_memory",
     "tests/test_parts.py::test_minibatches_reach_the_bound_of_whole_passes_in_two",
     "tests/test_robustness.py::test_every_output_is_finite",
+    "tests/test_storage.py::test_load_gives_equal_bits",
+    "tests/test_bound.py::test_chain_of_bounds",
+    "tests/test_collapsed.py::test_kernel_steps_never_lower_the_bound",
     "tests/test_bound.py::test_copies_of_one_negative_instance",
     "tests/test_label_posteriors.py::test_mean_field_sweep_never_lowers_the_bound_where_parallel_updates_do",
     "tests/test_identities.py::test_acceleration_arrives_where_plain_ascent_does",

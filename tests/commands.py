@@ -9,9 +9,12 @@ import struct
 import subprocess
 import sys
 import termios
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import pandas as pd
+import pytest
+from matplotlib.figure import Figure
 from typer.testing import CliRunner
 
 from psimil.cli.main import app
@@ -21,8 +24,19 @@ ROOT = Path(__file__).parents[1]
 QUICK = ["--n-inducing", "8", "--max-iter", "40"]
 
 
-def call(*arguments):
-    return CliRunner().invoke(app, [str(a) for a in arguments])
+@contextmanager
+def sketched():
+    """Figures are made of their data but neither laid out nor rendered, which takes most of the time of a quick fit."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Figure, "draw_without_rendering", lambda figure: None)
+        patch.setattr(Figure, "savefig", lambda figure, stream, **how: stream.write(b"a sketch"))
+        yield
+
+
+def call(*arguments, drawn=False):
+    """The result of a command in this process; its figures are sketches unless they are to be drawn."""
+    with nullcontext() if drawn else sketched():
+        return CliRunner().invoke(app, [str(a) for a in arguments])
 
 
 def process(*arguments, cwd):
@@ -73,11 +87,11 @@ def frame_of(seed=0, n_bags=30, shuffled=True):
     return frame.sample(frac=1, random_state=seed) if shuffled else frame
 
 
-def trained(folder):
+def trained(folder, drawn=False):
     """A folder with train.csv, test.csv and the run of a quick fit."""
     frame_of().to_csv(folder / "train.csv", index=False)
     frame_of(seed=1).to_csv(folder / "test.csv", index=False)
-    done = call("fit", folder / "train.csv", "--out", folder / "run", *QUICK)
+    done = call("fit", folder / "train.csv", "--out", folder / "run", *QUICK, drawn=drawn)
     assert done.exit_code == 0, done.output
     return folder
 

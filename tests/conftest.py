@@ -33,6 +33,15 @@ def savez(tmp_path):
     return savez
 
 
+@pytest.fixture
+def sketches():
+    """Figures are neither laid out nor rendered."""
+    from commands import sketched
+
+    with sketched():
+        yield
+
+
 @pytest.fixture(scope="module")
 def one_torch_thread():
     """Two threads that wait for each other on a busy machine make small networks ten times slower."""

@@ -3,13 +3,13 @@
 import os
 import signal
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from psimil.distributed.checks import checksum
-from psimil.distributed.worker import run_part
 from psimil.foundations.errors import NumericalFailure
 
 
@@ -22,56 +22,91 @@ def first_time(folder, name):
     return True
 
 
-def spoiled(answer, kind):
-    """The answer as a faulty worker would give it; all but "damaged" with the checksum that belongs to it."""
-    statistics, log_z = answer.result
-    if kind == "stale":
-        return replace(answer, round=answer.round - 1)
-    if kind == "other part":
-        return replace(answer, part=answer.part + 1)
-    if kind == "damaged":
-        statistics.V_kappa[0] += 1e-9
-        return replace(answer, result=(statistics, log_z))
-    if kind == "nothing":
-        return None
-    values = {
-        "nan": (replace(statistics, V_kappa=np.full_like(statistics.V_kappa, np.nan)), log_z),
-        "inf": (statistics, np.inf),
-        "shape": (replace(statistics, V_kappa=statistics.V_kappa[:-1]), log_z),
-        "text": (statistics, "0"),
-    }[kind]
-    return replace(answer, result=values, checksum=checksum(values))
+def turn(folder):
+    """How many tasks came here before, in any process."""
+    return next(number for number in count() if first_time(folder, f"task-{number}"))
 
 
-def garbage(part, order, number, round, *, folder, kind, always=False):
-    """Nonsense for every second part, once or always."""
-    answer = run_part(part, order, number, round)
-    if number % 2 == 1 and (always or first_time(folder, f"{round}-{number}")):
-        return spoiled(answer, kind)
-    return answer
+@dataclass(frozen=True)
+class FaultyTask:
+    """A task before which, or to whose result, something happens on the worker."""
+
+    task: Any
+    before: Any = None
+    after: Any = None
+
+    def __call__(self, problem):
+        if self.before is not None:
+            self.before()
+        result = self.task(problem)
+        return result if self.after is None else self.after(result)
 
 
-def sleepy(part, order, number, round, *, folder, number_of_sleeper, usual, longest=600.0):
-    """An answer that takes a while; to one part, the first time, of a worker that hangs until it is woken."""
-    time.sleep(usual)
-    if number == number_of_sleeper and first_time(folder, "slept"):
-        until = time.monotonic() + longest
-        while not (Path(folder) / "awake").exists() and time.monotonic() < until:
-            time.sleep(0.05)
-    return run_part(part, order, number, round)
+class Disturbed:
+    """Shards whose tasks are faulty from some call of ``map`` on."""
+
+    def __init__(self, shards, *, since=1, **faults):
+        self._shards, self._faults, self._calls = shards, faults, count(1)
+        self._since = since
+
+    def __getattr__(self, name):
+        return getattr(self._shards, name)
+
+    def map(self, task, chunks=None):
+        if next(self._calls) < self._since:
+            return self._shards.map(task, chunks)
+        return self._shards.map(FaultyTask(task, **self._faults), chunks)
 
 
-def raising(part, order, number, round, *, folder, numerical=False):
+@dataclass(frozen=True)
+class Sleep:
+    """Every task takes a while; one of them, the first time, hangs until it is woken."""
+
+    folder: Any
+    usual: float
+    sleeper: int
+    longest: float = 600.0
+
+    def __call__(self):
+        time.sleep(self.usual)
+        if turn(self.folder) == self.sleeper:
+            (Path(self.folder) / "slept").touch()
+            until = time.monotonic() + self.longest
+            while not (Path(self.folder) / "awake").exists() and time.monotonic() < until:
+                time.sleep(0.05)
+
+
+@dataclass(frozen=True)
+class Raise:
     """An error, once or, if it is numerical, always."""
-    if numerical:
-        raise NumericalFailure("matrix is not positive definite")
-    if number == 1 and first_time(folder, "raised"):
-        raise OSError("the disk is gone")
-    return run_part(part, order, number, round)
+
+    folder: Any
+    numerical: bool = False
+
+    def __call__(self):
+        if self.numerical:
+            raise NumericalFailure("matrix is not positive definite")
+        if first_time(self.folder, "raised"):
+            raise OSError("the disk is gone")
 
 
-def suicidal(part, order, number, round, *, folder, times):
-    """A worker killed in the midst of a task, some times."""
-    if number == 1 and round >= 2 and any(first_time(folder, f"{time}") for time in range(times)):
-        os.kill(os.getpid(), signal.SIGKILL)
-    return run_part(part, order, number, round)
+@dataclass(frozen=True)
+class Signal:
+    """A worker killed or stopped in the midst of a task, some times; its process id is left behind."""
+
+    folder: Any
+    times: int = 1
+    number: int = signal.SIGKILL
+
+    def __call__(self):
+        for name in range(self.times):
+            if first_time(self.folder, f"signal-{name}"):
+                (Path(self.folder) / f"signal-{name}").write_text(str(os.getpid()))
+                os.kill(os.getpid(), self.number)
+                return
+
+
+def not_finite(result):
+    """The statistics of a pass with a NaN."""
+    statistics, *rest = result
+    return (replace(statistics, V_theta_V=np.full_like(statistics.V_theta_V, np.nan)), *rest)

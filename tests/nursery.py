@@ -96,7 +96,7 @@ def digest_and_facts(path):
 def writer(path):
     """What writes the model or the checkpoint of a file to another file."""
     from psimil import PsiVGPMIL
-    from psimil.distributed.checkpoint import Checkpoint
+    from psimil.cluster.checkpoint import Checkpoint
 
     facts = digest_and_facts(path)[1]
     if "fit" not in facts:
@@ -178,7 +178,7 @@ def serve():
     import psimil.cli.config
     import psimil.cli.fitted
     import psimil.cli.results
-    import psimil.distributed.checkpoint
+    import psimil.cluster.checkpoint
     import psimil.estimators.psi_vgpmil
     import psimil.files.rundir
     import psimil.store  # noqa: F401

@@ -156,7 +156,7 @@ def test_a_refused_figure_opens_no_window():
 @pytest.mark.parametrize("address", [None, "", "  ", 8786, ["tcp://127.0.0.1:8786"]])
 def test_a_cluster_needs_an_address(address):
     """Without one Dask would start a cluster of its own."""
-    from psimil.distributed import connect
+    from psimil.cluster import connect
 
     with pytest.raises(InputError, match=r"^address must be that of a Dask scheduler, got "):
         connect(address)

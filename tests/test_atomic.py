@@ -14,7 +14,7 @@ from psimil.files import atomic
 from psimil.files.atomic import atomic_write
 from psimil.foundations.errors import OutputError
 
-SRC = Path(atomic.__file__).parents[1]
+SRC = Path(atomic.__file__).parents[2]
 
 
 def text(content):

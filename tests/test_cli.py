@@ -21,7 +21,7 @@ RUN = {
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
-    return trained(tmp_path_factory.mktemp("cli"))
+    return trained(tmp_path_factory.mktemp("cli"), drawn=True)
 
 
 def test_version_and_help():
@@ -43,6 +43,7 @@ def test_fit_writes_a_run(files):
     assert {p.name for p in (run / "figures").iterdir()} == {
         f"{name}.{kind}" for name in ("history", "bag", "reliability") for kind in ("png", "pdf", "csv")
     }
+    assert (run / "figures" / "bag.png").read_bytes().startswith(b"\x89PNG")
     environment = json.loads((run / "environment.json").read_text())
     assert environment["psimil"] == VERSION and environment["seed"] == 0
     metrics = json.loads((run / "metrics.json").read_text())["out_of_bag"]

@@ -87,7 +87,7 @@ def test_train_then_predict(studies, model, tmp_path):
     assert "Research use only" in (model / "summary.md").read_text()
     done = call(
         "ct", "predict", studies, "--model", model, "--out", tmp_path / "run", "--figures", 1, "--json",
-        "--truth", studies.parent / "truth.csv",
+        "--truth", studies.parent / "truth.csv", drawn=True,
     )  # fmt: skip
     assert done.exit_code == 0, done.output
     facts = json.loads(done.stdout)

@@ -37,9 +37,9 @@ def test_counts_arrive(tmp_path, workers):
     (tmp_path / "test_it.py").write_text(TESTS)
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *workers, "test_it.py"],
-        cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(HERE)}, capture_output=True, text=True, timeout=600,
-        check=False,
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "xdist", *workers, "test_it.py"],
+        cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(HERE), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
     lines = done.stdout.splitlines()
     assert "faults injected: F1 60, F10 15" in lines, done.stdout

@@ -1,5 +1,7 @@
 """What is equal to the last bit and what to rounding, as docs/reliability.md says: on every processor."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from psimil.foundations.threads import available_threads
@@ -8,8 +10,8 @@ from psimil.inference.parts import StreamedParts
 from threadpoolctl import threadpool_limits
 
 from psimil import VGPMIL, Linear
+from psimil.cluster.worker import run_shard
 from psimil.datasets import make_bags
-from psimil.distributed.worker import Order, Part, run_part
 from psimil.inference.posterior import Posterior
 from psimil.inference.sparse_gp import SparseGP
 from psimil.model.densities import HyperbolicSecant
@@ -84,8 +86,8 @@ def test_where_rows_lie_in_memory_does_not_change_a_bit():
     for chunk, expected in zip(parts.chunks, parts.map(task), strict=True):
         problem_ = parts.problem(chunk)
         for shift in (0, 8):
-            part = Part(elsewhere(problem_.X, shift), problem_.labels, elsewhere(problem_.weights, shift), "exact")
-            found = run_part(part, Order(task, HyperbolicSecant()), 0, 1).result
+            moved = replace(problem_, X=elsewhere(problem_.X, shift), weights=elsewhere(problem_.weights, shift))
+            found, _ = run_shard(moved, task, HyperbolicSecant())
             assert np.array_equal(found[0].V_theta_V, expected[0].V_theta_V)
             assert (found[0].potential, found[0].bags, found[1]) == (
                 expected[0].potential,

@@ -17,7 +17,7 @@ from commands import ROOT, frame_of
 from faulty_libc import failing
 from nursery import digest_and_facts
 from psimil import PsiVGPMIL
-from psimil.distributed.checkpoint import Checkpoint
+from psimil.cluster.checkpoint import Checkpoint
 from tiny import fitted, problem, quick
 
 FIT = ["fit", "train.csv", "--model", "vgpmil", "--n-inducing", "6", "--max-iter", "8", "--quiet"]

@@ -265,12 +265,7 @@ def test_the_readers_of_archives_warn_alike(savez, read):
         read(path, drop=["2", "3"])
 
 
-@given(
-    n_bags=st.integers(1, 30),
-    size=st.integers(1, 9),
-    seed=st.integers(0, 2**32 - 1),
-    interleaved=st.booleans(),
-)
+@given(n_bags=st.integers(1, 30), size=st.integers(1, 9), seed=st.integers(0, 2**32 - 1), interleaved=st.booleans())
 @settings(max_examples=200, deadline=None, derandomize=True)
 def test_measurements_are_not_warned_of(n_bags, size, seed, interleaved):
     rng = np.random.default_rng(seed)

@@ -58,12 +58,19 @@ def runs(scores, models=("VGPMIL", "G-VGPMIL"), sizes=(50, 200)):
     )  # fmt: skip
 
 
-PERFECT, NEARLY, WORST, ONE = [1.0] * 5, [1.0, 1.0, 1.0, 0.8, 0.99], [0.0, 0.0, 0.3], [0.9]
+NEARLY = [1.0, 1.0, 1.0, 0.8, 0.99]
+SCORES = {"perfect": [1.0] * 5, "nearly": NEARLY, "worst": [0.0, 0.0, 0.3], "one": [0.9]}
 MANY = [f"{WORDS} {k}" for k in range(9)]
 
 
-@pytest.mark.parametrize("scores", [PERFECT, NEARLY, WORST, ONE], ids=["perfect", "nearly", "worst", "one"])
-@pytest.mark.parametrize("models", [["VGPMIL", "G-VGPMIL"], MANY], ids=["two", "many"])
+@pytest.mark.parametrize(
+    ("scores", "models"),
+    [
+        *(pytest.param(scores, ["VGPMIL", "G-VGPMIL"], id=f"{name}-two") for name, scores in SCORES.items()),
+        *(pytest.param(SCORES[name], MANY, id=f"{name}-many") for name in ("nearly", "one")),
+        *(pytest.param(SCORES[name], MANY, id=f"{name}-many", marks=pytest.mark.slow) for name in ("perfect", "worst")),
+    ],
+)
 def test_no_error_bar_is_an_impossible_score(scores, models):
     rows = runs(scores, models)
     for ax in (

@@ -13,8 +13,8 @@ from psimil.cli import life
 from psimil.cli.course import Course
 from psimil.cli.shell import Shell
 from psimil.datasets import load_musk1
+from psimil.foundations.phases import Plan, Step, following, tell, tell_plan
 from psimil.inference.ascent import SETTLING, Convergence
-from psimil.inference.phases import Plan, Step, following, tell, tell_plan
 
 
 @pytest.fixture(scope="module", params=[VGPMIL, GVGPMIL])

@@ -84,7 +84,7 @@ def test_samples_are_spread_over_the_files_and_longer_ones_go_on():
 
 
 def test_the_import_hook_gives_one_module_another_text(monkeypatch):
-    path, name = SOURCE / "inference" / "bound.py", "psimil.inference.bound"
+    path, name = SOURCE / "inference" / "bound.py", "psimil.inference.passes"
     source, real = path.read_text(encoding="utf-8"), importlib.import_module(name)
     monkeypatch.setattr(sys, "meta_path", [Planted(path, f"{source}\nPLANTED = 1\n"), *sys.meta_path])
     monkeypatch.setattr(sys.modules["psimil.inference"], "bound", real)  # so that both are put back

@@ -33,7 +33,7 @@ def musk(tmp_path_factory):
     frame[~half].sample(frac=1, random_state=3).to_csv(folder / "test.csv", index=False)
     ran("fit", folder / "train.csv", "--out", folder / "model", "--n-inducing", 20, "--hyperparameters", "none")
     ran("predict", folder / "model", folder / "test.csv", "--out", folder / "run")
-    ran("report", folder / "run", "--probable", 6, "--uncertain", 6)
+    ran("report", folder / "run", "--probable", 3, "--uncertain", 2)
     return folder / "run"
 
 
@@ -46,9 +46,9 @@ def scans(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PSIMIL_ID_KEY_FILE", str(folder / "id.key"))
         ran("ct", "train", studies, "--labels", folder / "scans.csv", "--out", folder / "model", *FEW)
-        ran("ct", "predict", studies, "--model", folder / "model", "--out", folder / "run", "--figures", 3,
+        ran("ct", "predict", studies, "--model", folder / "model", "--out", folder / "run", "--figures", 2,
             "--truth", folder / "truth.csv")  # fmt: skip
-    ran("report", folder / "run", "--probable", 12, "--uncertain", 0)
+    ran("report", folder / "run", "--probable", 2, "--uncertain", 1)
     return folder / "run"
 
 
@@ -148,7 +148,7 @@ def test_scans_have_the_positions_and_truth_of_the_table(scans):
 
 def test_figures_equal_the_results_file(scans):
     results = ResultSet.load(scans)
-    for place, number in enumerate(results.by_probability()[:3], start=1):
+    for place, number in enumerate(results.by_probability()[:2], start=1):
         table, rows = read(scans / "figures" / f"scan-{place:03d}.csv"), results.instances_of(int(number))
         assert (table["bag"] == results.prediction.ids[number]).all()
         np.testing.assert_array_equal(table["prob"], results.prediction.instance_prob[rows])

@@ -12,11 +12,10 @@ from psimil.datasets import make_bags
 from psimil.foundations.errors import InputError
 from psimil.inference import preparation, training
 from psimil.inference.ascent import KernelState, pass_over
-from psimil.inference.bound import Statistics
 from psimil.inference.collapsed import CollapsedBound
 from psimil.inference.log_z import jensen
 from psimil.inference.minibatches import natural_step, step_size, stochastic_ascent
-from psimil.inference.passes import run_pass
+from psimil.inference.passes import Statistics, run_pass
 from psimil.inference.posterior import global_update
 from psimil.inference.shards import Shard, StreamedShards, split_bags
 from psimil.inference.sparse_gp import SparseGP

@@ -151,6 +151,7 @@ def put(array, index, value):
     return array
 
 
+NOT_PD = "is not the factor of a positive definite matrix."
 SCHEMA = {
     "unknown tensor": (lambda t, h: t.update(extra=np.zeros(2)), 'tensor "extra" is unknown.'),
     "missing tensor": (lambda t, h: t.pop("posterior_mean"), 'tensor "posterior_mean" is missing.'),
@@ -165,18 +166,9 @@ SCHEMA = {
     "features": (tensor("feature_scale", lambda a: a[:-1]), 'tensor "feature_scale" is (2,), expected (3,).'),
     "nan": (tensor("posterior_mean", lambda a: put(a, 0, np.nan)), 'tensor "posterior_mean" has non-finite values.'),
     "inf": (tensor("inducing_points", lambda a: put(a, 0, np.inf)), 'tensor "inducing_points" has non-finite values.'),
-    "not PD": (
-        tensor("precision_factor", lambda a: put(a, (0, 0), -1.0)),
-        'tensor "precision_factor" is not the factor of a positive definite matrix.',
-    ),
-    "singular": (
-        tensor("kernel_factor", lambda a: put(a, (3, 3), 0.0)),
-        'tensor "kernel_factor" is not the factor of a positive definite matrix.',
-    ),
-    "not triangular": (
-        tensor("kernel_factor", lambda a: put(a, (0, 1), 1.0)),
-        'tensor "kernel_factor" is not the factor of a positive definite matrix.',
-    ),
+    "not PD": (tensor("precision_factor", lambda a: put(a, (0, 0), -1.0)), f'tensor "precision_factor" {NOT_PD}'),
+    "singular": (tensor("kernel_factor", lambda a: put(a, (3, 3), 0.0)), f'tensor "kernel_factor" {NOT_PD}'),
+    "not triangular": (tensor("kernel_factor", lambda a: put(a, (0, 1), 1.0)), f'tensor "kernel_factor" {NOT_PD}'),
     "scale": (tensor("feature_scale", lambda a: -a), 'tensor "feature_scale" must be > 0.'),
     "v": (fact("variance", 0.0, "kernel"), "variance must be > 0, got 0.0."),
     "v nan": (fact("variance", float("nan"), "kernel"), "the parameters of kernel RBF are not numbers."),

@@ -75,9 +75,13 @@ def test_it_serves_this_computer_alone_and_ends_quietly(results):
     assert [path.name for path in results.iterdir()] == ["results.safetensors"]
 
 
-def test_feedback_is_left_for_its_owner(results):
+def test_a_killed_viewer_leaves_nothing_after_the_next_but_feedback_for_its_owner(results):
+    with viewing(results, BROWSER="true %s", DISPLAY=":9") as (process, _):
+        process.stdout.readline()
+        stopped(process, signal.SIGKILL)
     with viewing(results, "--no-browser") as (process, link):
         with client_of(link) as client:
+            assert [path.name for path in results.iterdir()] == ["results.safetensors"]
             key = client.get("/api/bags").json()["bags"][0]["key"]
             assert client.post("/api/feedback", json={"bag": key, "verdict": "agree"}).status_code == 200
         stopped(process)
@@ -105,17 +109,7 @@ def test_the_link_reaches_the_browser_in_a_private_file(results, tmp_path):
     assert arguments.endswith("open-viewer.html") and link.split("#")[1] not in arguments
 
 
-def test_a_killed_viewer_leaves_nothing_after_the_next(results, tmp_path):
-    with viewing(results, BROWSER="true %s", DISPLAY=":9") as (process, _):
-        process.stdout.readline()
-        stopped(process, signal.SIGKILL)
-    with viewing(results, "--no-browser") as (process, link):
-        with client_of(link):
-            pass
-        stopped(process)
-    assert [path.name for path in results.iterdir()] == ["results.safetensors"]
-
-
+@pytest.mark.slow
 def test_scans_are_found_again_in_their_folder(tmp_path):
     found, studies = ct_results(tmp_path / "phantoms")
     (tmp_path / "run").mkdir()

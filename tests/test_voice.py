@@ -10,7 +10,7 @@ import pytest
 from psimil import VGPMIL, MultiLabelMIL
 from psimil.datasets import make_bags
 from psimil.estimators import voice
-from psimil.inference.phases import Plan, Step, following, tell, tell_plan
+from psimil.foundations.phases import Plan, Step, following, tell, tell_plan
 
 BAGS, Y, _ = make_bags(n_bags=24, n_features=3, seed=0)
 

@@ -3,10 +3,10 @@
 from functools import cache
 
 import numpy as np
-from psimil.inference.ascent import Schedule
 
 from psimil import RBF, Bags, PsiVGPMIL
 from psimil.datasets import make_bags
+from psimil.inference.ascent import Schedule
 
 FIRST_MOVE = Schedule().warmup  # the pass after which the kernel moves for the first time
 QUICK = {"n_inducing": 8, "hyperparameters": None, "max_iter": 30, "tol": 1e-4, "accelerate": False, "random_state": 0}

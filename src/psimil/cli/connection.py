@@ -20,7 +20,7 @@ def connected(address: str | None) -> Iterator[Any]:
     if address is None:
         yield None
         return
-    from psimil.distributed import connect
+    from psimil.cluster import connect
 
     with connect(address) as client:
         yield client

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from psimil.inference.phases import Plan, Step
+from psimil.foundations.phases import Plan, Step
 
 
 class Course:
@@ -45,7 +45,7 @@ class Course:
         self._forget()
 
     def hear(self, told: Step | Plan) -> None:
-        """What :func:`psimil.inference.phases.following` brings."""
+        """What :func:`psimil.foundations.phases.following` brings."""
         if isinstance(told, Plan):
             if self._counts and not told.phases:  # nothing is left of this step
                 self._done, self._rest = dict(self._plan), 0.0

@@ -30,7 +30,7 @@ from psimil.figures import (
 )
 from psimil.files.environment import environment
 from psimil.files.rundir import RunDirectory
-from psimil.inference.phases import tell
+from psimil.foundations.phases import tell
 from psimil.inference.prediction import Prediction
 from psimil.model.bags import Bags
 from psimil.results.metrics import bag_metrics
@@ -69,7 +69,7 @@ def cross_validate(
     --------
     >>> from psimil.datasets import make_bags
     >>> bags, y, _ = make_bags(n_bags=30, seed=0)
-    >>> folds = cross_validate(VGPMIL(n_inducing=10, random_state=0), bags, y)
+    >>> folds = cross_validate(VGPMIL(n_inducing=10, calibrate=False, random_state=0), bags, y)
     >>> len(folds), sum(len(fold.test) for fold in folds)
     (5, 30)
     """

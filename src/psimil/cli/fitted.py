@@ -20,7 +20,7 @@ from psimil.figures import (
     save_figure,
 )
 from psimil.files.environment import environment
-from psimil.inference.phases import tell
+from psimil.foundations.phases import tell
 
 if TYPE_CHECKING:
     from psimil.data.bagtable import BagTable

@@ -13,7 +13,7 @@ from psimil.cli.course import Course, words
 from psimil.cli.exits import printable
 
 if TYPE_CHECKING:
-    from psimil.inference.phases import Plan, Step
+    from psimil.foundations.phases import Plan, Step
 
 FIRST, EVERY = 20.0, 30.0  # seconds before the first line in a file, and between two of them
 REDRAWN = 0.05  # seconds between two changes of the bar

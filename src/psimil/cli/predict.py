@@ -73,7 +73,7 @@ def predict(
         from psimil.cli.results import bag_frame, check_columns, load, model_path, named_features
         from psimil.files.environment import environment
         from psimil.files.rundir import opened
-        from psimil.inference.phases import tell
+        from psimil.foundations.phases import tell
         from psimil.results.tabular_results import tabular_results
         from psimil.store.tables import read_bags
 
@@ -90,7 +90,7 @@ def predict(
                 if client is None:
                     prediction = estimator.predict_dist(table.bags)
                 else:
-                    from psimil.distributed import predict_parts
+                    from psimil.cluster import predict_parts
 
                     latent = predict_parts(estimator.model_, table.bags, client)
                     prediction = estimator.model_.assemble(table.bags, latent)

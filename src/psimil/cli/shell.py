@@ -16,7 +16,7 @@ import typer
 
 from psimil.cli.exits import printable
 from psimil.cli.life import Life
-from psimil.inference.phases import following
+from psimil.foundations.phases import following
 
 WHOLE_WORDS: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
 GAP = 2  # letters between two columns of a table

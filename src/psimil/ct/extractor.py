@@ -23,7 +23,7 @@ from psimil.ct.windows import WINDOWS, Window, check_windows
 from psimil.estimators.inputs import read_random_state
 from psimil.foundations.errors import InputError, NotFitted
 from psimil.foundations.extras import install_command
-from psimil.inference.phases import tell
+from psimil.foundations.phases import tell
 from psimil.model.bags import Bags
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from psimil.ct.multiframe import frames_of
 from psimil.ct.pixels import check_image
 from psimil.ct.study import Series, Study, Unread
 from psimil.foundations.errors import InputError
-from psimil.inference.phases import tell
+from psimil.foundations.phases import tell
 
 
 @dataclass(frozen=True, eq=False)

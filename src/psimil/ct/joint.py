@@ -27,9 +27,10 @@ from psimil.ct.torch_workers import OrderedMap, torch_workers
 from psimil.ct.training_run import CHUNK
 from psimil.foundations.errors import InputError
 from psimil.foundations.numbers import above_zero, at_least
+from psimil.foundations.phases import tell
 from psimil.inference.ascent import KernelState, ascend
-from psimil.inference.calibration import IDENTITY, LatentBags, bag_log_likelihoods
-from psimil.inference.phases import tell
+from psimil.inference.calibration import LatentBags, bag_log_likelihoods
+from psimil.inference.moments import IDENTITY
 from psimil.inference.shards import Shard
 from psimil.inference.trained import TrainedModel
 from psimil.model.densities import HyperbolicSecant

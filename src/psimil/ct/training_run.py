@@ -26,7 +26,7 @@ from psimil.ct.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from psimil.ct.torch_workers import OrderedMap
 from psimil.ct.weights import load_state, state_arrays
 from psimil.foundations.errors import NumericalFailure
-from psimil.inference.phases import tell
+from psimil.foundations.phases import tell
 
 Array = NDArray[Any]
 

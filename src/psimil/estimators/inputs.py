@@ -130,8 +130,6 @@ def read_instance_labels(y: Any, bags: Bags, T: Array, H: float) -> Array | None
     ----------
     y : (N,) in the caller's row order, or one sequence per bag.
     """
-    if y is None:
-        return None
     if not hasattr(y, "__len__") or isinstance(y, (str, bytes, dict)):
         raise InputError(f"y_instances must be a sequence, got {type(y).__name__}.")
     if np.ndim(next(iter(y), 0)) == 1:
@@ -161,15 +159,13 @@ def read_instance_labels(y: Any, bags: Bags, T: Array, H: float) -> Array | None
 
 
 def read_weights(sample_weight: Any, bags: Bags) -> Array:
-    """(B,) bag weights, 1 when None.
+    """(B,) bag weights.
 
     Examples
     --------
-    >>> read_weights(None, read_bags([[[1.0]]]))
-    array([1.])
+    >>> read_weights([2], read_bags([[[1.0]]]))
+    array([2.])
     """
-    if sample_weight is None:
-        return np.ones(len(bags))
     try:
         weights = values_of_bags(sample_weight, bags, "weights").astype(np.float64)
     except InputError:

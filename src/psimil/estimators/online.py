@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
+
+import numpy as np
 
 from psimil.estimators.inputs import read_instance_labels, read_labels, read_weights
-from psimil.estimators.learner import BagLearner
+from psimil.estimators.parameters import options_of
 from psimil.estimators.voice import say
 from psimil.foundations.errors import InputError
 from psimil.inference.online import Online
 from psimil.inference.preparation import Supervision
+from psimil.inference.trained import TrainedModel
+from psimil.model.bags import Bags
 
 
-class OnlinePredictor(BagLearner):
-    """A predictor that can go on learning."""
-
-    training_counts_: dict[str, int]
+class OnlineLearning:
+    """What an estimator needs beside ``fit`` to go on learning from a model."""
 
     def partial_fit(
-        self, bags: Any, y: Any = None, *, bag_ids: Any = None, y_instances: Any = None, sample_weight: Any = None
-    ) -> Self:
+        self: Any, bags: Any, y: Any = None, *, bag_ids: Any = None, y_instances: Any = None, sample_weight: Any = None
+    ) -> Any:
         """Learn from some more bags: the first call is a fit, each further one a natural-gradient step.
 
         Scaling, inducing points and kernel are those of the first call, so give it a few hundred bags of both labels.
@@ -46,15 +48,25 @@ class OnlinePredictor(BagLearner):
             return self.fit(bags, y, bag_ids=bag_ids, y_instances=y_instances, sample_weight=sample_weight)
         found = self._bags(bags, bag_ids)
         _, T = read_labels(y, found, classes=self.classes, from_rows=bag_ids is not None)
-        known = read_instance_labels(y_instances, found, T, self.H)
-        supervision = Supervision(T, read_weights(sample_weight, found), known)
+        weights = np.ones(len(found)) if sample_weight is None else read_weights(sample_weight, found)
+        known = None if y_instances is None else read_instance_labels(y_instances, found, T, self.H)
+        supervision = Supervision(T, weights, known)
         state: Online | None = getattr(self, "online_", None)
         if state is None or state.model is not self.model_:
             state = Online(self.model_, float(self.training_counts_["bags"]))
-        self.online_ = state.learn(found, supervision, self._options(found.n_features))
+        density = self._default_density if self.density is None else self.density
+        options = options_of({**self.get_params(deep=False), "density": density}, found.n_features)
+        self.online_ = state.learn(found, supervision, options)
         self.model_ = self.online_.model
         counts = {"bags": len(found), "positive": int(T.sum()), "instances": len(found.X)}
         if self.verbose:
             say(f"learned {counts['bags']} more bags after {self.training_counts_['bags']} bags")
         self.training_counts_ = {name: self.training_counts_[name] + n for name, n in counts.items()}
-        return self._expose(self.classes, self._feature_names)
+        return self
+
+    def _previous(self: Any, bags: Bags) -> TrainedModel | None:
+        """The model that a second fit starts from."""
+        model: TrainedModel | None = getattr(self, "model_", None)
+        if model is not None and len(model.scaling.location) != bags.n_features:
+            raise InputError(f"warm_start: model has {len(model.scaling.location)} features, got {bags.n_features}.")
+        return model

@@ -79,8 +79,10 @@ CONSTRAINTS: dict[str, Constraint] = {
     "chunk_size": _optional(_whole(1)),
     "dtype": _one_of("float64", "float32"),
     "expectation": _one_of("quadrature", "sample"),
+    "level": SHARE,
+    "n_samples": _whole(2),
     "feature_fingerprint": ("text", lambda v: v is None or isinstance(v, str)),
-    "verbose": ("a whole number >= 0", lambda v: FLAG[1](v) or _whole(0)[1](v)),
+    "verbose": ("a whole number >= 0", lambda v: isinstance(v, (Integral, np.bool_)) and int(v) >= 0),
 }
 
 

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.metrics import accuracy_score
 from sklearn.utils import Tags
 
+from psimil.estimators.fitted import FittedAttributes
 from psimil.estimators.inputs import check_fingerprint_of, features_of, read_bags
-from psimil.estimators.named_data import NamedData
 from psimil.estimators.parameters import check_parameters
 from psimil.files.model_file import ModelFile, save_model
 from psimil.foundations.errors import InputError, NotFitted
-from psimil.foundations.numbers import at_least, is_number
 from psimil.inference.prediction import Prediction
 from psimil.inference.trained import TrainedModel
 from psimil.model.bags import Bags
 from psimil.model.densities import Density, HyperbolicSecant
-from psimil.model.labels import Classes
+from psimil.model.labels import values_of_bags
 from psimil.version import VERSION
 
 if TYPE_CHECKING:
@@ -30,24 +31,12 @@ Array = NDArray[Any]
 _NOT_STORED = ("device", "inducing_points", "random_state", "verbose", "warm_start", "feature_fingerprint")
 
 
-class BagPredictor(NamedData):
-    """The methods of an estimator that need nothing but ``model_``, a TrainedModel."""
+class BagPredictor(FittedAttributes, ClassifierMixin, BaseEstimator):
+    """The methods of an estimator that need nothing but ``model_``, a TrainedModel, and what its data were called."""
 
     _default_density: ClassVar[Density] = HyperbolicSecant()
     density: Density | None
     feature_fingerprint: str | None
-    model_: TrainedModel
-    training_counts_: dict[str, int]
-
-    def _expose(self, classes: Classes, feature_names: tuple[str, ...] | None) -> Self:
-        model = self.model_
-        self._remember(classes, feature_names)
-        self.n_features_in_ = len(model.scaling.location)
-        self.kernel_, self.inducing_points_ = model.gp.kernel, model.scaling.invert(model.gp.Z)
-        self.q_mean_, self.q_cov_ = model.posterior.m, model.posterior.S
-        self.mean_ = float(model.gp.bias * model.posterior.m[-1]) if model.gp.bias else 0.0
-        self.threshold_, self.instance_threshold_ = model.threshold, model.instance_threshold
-        return self
 
     def predict_dist(
         self,
@@ -82,11 +71,9 @@ class BagPredictor(NamedData):
         >>> found.prob.shape, found.instance_prob.shape == (len(bags.X),), bool((found.lower <= found.upper).all())
         ((8,), True, True)
         """
-        if expectation not in (None, "quadrature", "sample"):
-            raise InputError(f'expectation must be "quadrature" or "sample", got {expectation!r}.')
-        if not is_number(level) or not 0 < level < 1:
-            raise InputError(f"level must be a number between 0 and 1, got {level!r}.")
-        at_least(2, whole=True, n_samples=n_samples)
+        check_parameters({"level": level, "n_samples": n_samples})
+        if expectation is not None:
+            check_parameters({"expectation": expectation})
         found = self._bags(bags, bag_ids)
         return self._model().predict(
             found, raw=raw, expectation=expectation, n_samples=n_samples, level=level, joint=joint
@@ -225,8 +212,25 @@ class BagPredictor(NamedData):
         if as_frame:
             return prediction.to_frame("instance", recalibration)
         log_odds = prediction.instance_log_odds
-        split = prediction.split(prediction.instance_prob if recalibration is None else recalibration.apply(log_odds))
+        prob = prediction.instance_prob if recalibration is None else recalibration.apply(log_odds)
+        split = np.split(prob, prediction.offsets[1:-1])
         return (split, prediction.split(prediction.instance_std)) if return_std else split
+
+    def score(self, bags: Any, y: Any, sample_weight: Any = None) -> float:
+        """Share of bags whose label is predicted; ``y`` finds its bags as in ``fit``.
+
+        Examples
+        --------
+        >>> from psimil import VGPMIL
+        >>> from psimil.datasets import make_bags
+        >>> bags, y, _ = make_bags(n_bags=8, seed=1)
+        >>> clf = VGPMIL(n_inducing=4, max_iter=2, tol=0.0, random_state=0).fit(bags, y)
+        >>> 0 <= clf.score(bags, dict(enumerate(y))) <= 1
+        True
+        """
+        found = read_bags(bags, what="prediction set")
+        weights = None if sample_weight is None else values_of_bags(sample_weight, found, "weights")
+        return float(accuracy_score(values_of_bags(y, found), self.predict(found), sample_weight=weights))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a safetensors file, atomically; it holds no training rows.
@@ -251,7 +255,7 @@ class BagPredictor(NamedData):
         parameters = {k: v for k, v in self.get_params(deep=False).items() if k not in _NOT_STORED}
         if self.density is None:
             parameters["density"] = self._default_density  # a loaded model is always a PsiVGPMIL
-        known = (self.feature_fingerprint, self.training_counts_, VERSION, self._feature_names, self.classes)
+        known = (self.feature_fingerprint, self.training_counts_, VERSION, self._feature_names, self._classes)
         save_model(path, ModelFile(self.model_, parameters, *known))
 
     def __sklearn_tags__(self) -> Tags:
@@ -276,4 +280,4 @@ class BagPredictor(NamedData):
         self._model()
         found = read_bags(bags, bag_ids, what="prediction set")
         check_fingerprint_of(self.feature_fingerprint, found)
-        return features_of(found, self.n_features_in_, self._feature_names)
+        return features_of(found, len(self.model_.scaling.location), self._feature_names)

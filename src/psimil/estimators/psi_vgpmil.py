@@ -3,19 +3,35 @@
 from __future__ import annotations
 
 import os
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 
-from psimil.estimators.online import OnlinePredictor
+from psimil.estimators.execution import callbacks_of, evaluation_of, execution_of
+from psimil.estimators.inputs import read_bags, read_instance_labels, read_labels, read_random_state, read_weights
+from psimil.estimators.online import OnlineLearning
+from psimil.estimators.parameters import options_of
+from psimil.estimators.predictor import BagPredictor
+from psimil.estimators.voice import aloud
 from psimil.files.model_file import load_model
 from psimil.foundations.errors import InputError
+from psimil.inference.execution import Execution
+from psimil.inference.options import Parameters
+from psimil.inference.preparation import Supervision
+from psimil.inference.training import Callback, train
 from psimil.model.densities import Density, GammaMixture, HyperbolicSecant
-from psimil.model.kernels import Kernel
 from psimil.paper.presets import preset_parameters
 
+Array = NDArray[Any]
 
-class PsiVGPMIL(OnlinePredictor):
+
+@dataclass(eq=False, repr=False)
+class PsiVGPMIL(OnlineLearning, BagPredictor, Parameters):
     """Multiple instance classification with sparse Gaussian processes and any Gaussian-scale-mixture density.
 
     Parameters
@@ -86,19 +102,10 @@ class PsiVGPMIL(OnlinePredictor):
 
     Attributes
     ----------
-    classes_ : (2,) the two labels in ascending order, as the columns of ``predict_proba``.
-    positive_ : the one of them that positive bags have.
-    n_features_in_ : int, D.
-    feature_names_in_ : (D,) names of the features, where the training bags had any.
-    kernel_ : Kernel, the learned one, on standardised features.
-    inducing_points_ : (M, D) in the units of the input features.
-    q_mean_ : (V,) mean of q(v), whitened; V is M, or M + 1 with a constant mean.
-    q_cov_ : (V, V) covariance of q(v).
-    mean_ : float, the learned prior mean of the latent function; 0 with ``mean="zero"``.
-    threshold_ : float, bag probability from which ``predict`` says 1.
-    instance_threshold_ : float, the same for instances.
+    model_ : TrainedModel, all that a prediction needs. Views of it: ``classes_``, ``positive_``, ``n_features_in_``,
+        ``feature_names_in_``, ``kernel_``, ``inducing_points_``, ``q_mean_``, ``q_cov_``, ``mean_``, ``threshold_``,
+        ``instance_threshold_``.
     training_counts_ : dict, numbers of "bags", "positive" bags and "instances" learned from.
-    model_ : TrainedModel, all that a prediction needs.
     label_posterior_ : (N,) q(y = 1) of the training instances in the caller's row order; None after a streamed fit.
     elbo_ : float, the bound of the pass that was kept.
     n_iter_ : int, passes in all stages.
@@ -117,73 +124,99 @@ class PsiVGPMIL(OnlinePredictor):
     (40, 2)
     """
 
+    warm_start: bool = False
+    positive: Any = None
+    feature_fingerprint: str | None = None
+    random_state: Any = None
+    verbose: int = 0
+
     _kind: ClassVar[type] = object  # densities that load takes
 
-    def __init__(
+    def fit(
         self,
-        density: Density | None = None,
-        kernel: Kernel | None = None,
-        n_inducing: int = 200,
-        inducing_points: Any = None,
-        inducing: str = "kmeans_by_label",
-        H: float = np.inf,
-        label_posterior: str = "exact",
-        mean: str = "constant",
-        residual: str = "projected",
-        hyperparameters: str | None = "collapsed",
-        log_z: str = "logistic",
-        aggregate: str = "auto",
-        start: str | float = "labels",
-        max_iter: int = 100,
-        tol: float = 5e-4,
-        accelerate: bool = True,
-        early_stopping: str | None = None,
-        patience: int = 10,
-        calibrate: str | bool = "auto",
-        threshold: float | None = None,
-        false_positive_rate: float | None = 0.02,
-        standardize: bool = True,
-        warm_start: bool = False,
-        chunk_size: int | None = None,
-        dtype: str = "float64",
-        device: str | None = None,
-        expectation: str = "quadrature",
-        positive: Any = None,
-        feature_fingerprint: str | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.density = density
-        self.kernel = kernel
-        self.n_inducing = n_inducing
-        self.inducing_points = inducing_points
-        self.inducing = inducing
-        self.H = H
-        self.label_posterior = label_posterior
-        self.mean = mean
-        self.residual = residual
-        self.hyperparameters = hyperparameters
-        self.log_z = log_z
-        self.aggregate = aggregate
-        self.start = start
-        self.max_iter = max_iter
-        self.tol = tol
-        self.accelerate = accelerate
-        self.early_stopping = early_stopping
-        self.patience = patience
-        self.calibrate = calibrate
-        self.threshold = threshold
-        self.false_positive_rate = false_positive_rate
-        self.standardize = standardize
-        self.warm_start = warm_start
-        self.chunk_size = chunk_size
-        self.dtype = dtype
-        self.device = device
-        self.expectation = expectation
-        self.positive = positive
-        self.feature_fingerprint = feature_fingerprint
-        self.random_state = random_state
-        self.verbose = verbose
+        bags: Any,
+        y: Any = None,
+        *,
+        bag_ids: Any = None,
+        y_instances: Any = None,
+        sample_weight: Any = None,
+        eval_set: tuple[Any, Any] | None = None,
+        callbacks: Sequence[Callback] | None = None,
+        batch_bags: int | None = None,
+        client: Any = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+    ) -> Self:
+        """Learn from bags and one label each, of two classes.
+
+        Parameters
+        ----------
+        bags : sequence of (n_i, D) arrays, Bags, or (N, D) rows together with ``bag_ids``.
+        y : labels of two classes: a dict or a pandas Series by bag id; or (B,) in the order of the bags, which with
+            ``bag_ids`` is that of their first rows; or (N,) per row, constant in a bag.
+        bag_ids : (N,) the bag of each row, when ``bags`` are rows; None otherwise.
+        y_instances : known instance labels, -1 for unknown: (N,) per row or one sequence per bag.
+        sample_weight : one per bag, given like ``y``: its weight in the bound, where 2 equals the bag twice; scaling,
+            k-means and folds count every bag once.
+        eval_set : (bags, y) for early stopping.
+        callbacks : called with a dict after every pass; a true answer stops the fit.
+        batch_bags : bags of a minibatch; None for passes over all bags.
+        client : ``distributed.Client`` of a cluster that works out the parts, see :mod:`psimil.distributed`.
+        checkpoint : file that keeps the last complete pass; a fit that was interrupted goes on from it.
+
+        Examples
+        --------
+        >>> from psimil import VGPMIL
+        >>> from psimil.datasets import make_bags
+        >>> bags, y, _ = make_bags(n_bags=8, seed=1)
+        >>> clf = VGPMIL(n_inducing=4, max_iter=2, tol=0.0, random_state=0).fit(bags, y)
+        >>> clf.training_counts_["bags"], clf.inducing_points_.shape
+        (8, (4, 5))
+
+        Rows of a table and the bag of each:
+
+        >>> rows, ids = bags.X, bags.ids[bags.bag_index]
+        >>> clf.fit(rows, y, bag_ids=ids).predict(rows, bag_ids=ids).shape
+        (8,)
+        """
+        if y is None:
+            raise InputError("fit needs bag labels: fit(bags, y). requires y to be passed, but the target y is None")
+        found = read_bags(bags, bag_ids)
+        classes, T = read_labels(y, found, positive=self.positive, from_rows=bag_ids is not None)
+        density = self._default_density if self.density is None else self.density
+        options = options_of({**self.get_params(deep=False), "density": density}, found.n_features)
+        weights = np.ones(len(found)) if sample_weight is None else read_weights(sample_weight, found)
+        known = None if y_instances is None else read_instance_labels(y_instances, found, T, self.H)
+        supervision, rng = Supervision(T, weights, known), read_random_state(self.random_state)
+        watching = callbacks_of(callbacks, self.verbose) if callbacks is not None or self.verbose else ()
+        evaluation, execution = None, Execution()
+        if eval_set is not None or self.early_stopping is not None:
+            evaluation = evaluation_of(eval_set, found, classes, self.early_stopping)
+        if not (batch_bags is client is checkpoint is None):
+            execution = execution_of(client, checkpoint, found, supervision, options, rng, batch_bags)
+        training = (aloud(train) if self.verbose else train)(
+            found,
+            supervision,
+            options,
+            rng=rng,
+            evaluation=evaluation,
+            callbacks=watching,
+            previous=self._previous(found) if self.warm_start else None,
+            execution=execution,
+        )
+        self.model_, self.history_, self.loo_ = training.model, training.history, training.loo
+        self._classes, self._feature_names = classes, found.feature_names
+        self.label_posterior_ = training.pi
+        if training.pi is not None and found.rows is not None:
+            self.label_posterior_ = found.in_input_order(training.pi)
+        rows = [row for row in training.history if row["stage"] == training.history[-1]["stage"]]
+        score = f"eval_{self.early_stopping}"
+        kept = rows[-1] if self.early_stopping is None else max(rows, key=lambda row: row[score])
+        self.elbo_, self.n_iter_, self.converged_ = float(kept["elbo"]), len(training.history), training.converged
+        self.training_counts_ = {"bags": len(found), "positive": int(T.sum()), "instances": len(found.X)}
+        if not self.converged_ and self.early_stopping is None and self.max_iter > 0 and self.tol > 0:
+            settle = f"the bound had not settled after {self.max_iter} passes; raise max_iter or tol."
+            warnings.warn(settle, ConvergenceWarning, stacklevel=2)
+        return self
 
     @classmethod
     def preset(cls, name: str, **parameters: Any) -> Self:
@@ -191,10 +224,8 @@ class PsiVGPMIL(OnlinePredictor):
 
         Examples
         --------
-        >>> from psimil import VGPMIL
-        >>> clf = VGPMIL.preset("paper", n_inducing=50)
-        >>> clf.H, clf.n_inducing
-        (100.0, 50)
+        >>> VGPMIL.preset("paper", n_inducing=50).H
+        100.0
         """
         parameters.setdefault("density", cls._default_density)
         return cls(**preset_parameters(name, parameters))
@@ -203,11 +234,9 @@ class PsiVGPMIL(OnlinePredictor):
     def load(cls, path: str | os.PathLike[str]) -> PsiVGPMIL:
         """A model written by :meth:`save`; its predictions are equal bit by bit.
 
-        Returns
-        -------
-        model : PsiVGPMIL whatever class saved it, ready to predict. A file holds nothing of the training rows, so
-            ``loo_``, ``history_``, ``label_posterior_``, ``elbo_``, ``n_iter_``, ``converged_`` and ``online_`` are
-            not there.
+        It is a PsiVGPMIL whatever class saved it, ready to predict. A file holds nothing of the training rows, so
+        ``loo_``, ``history_``, ``label_posterior_``, ``elbo_``, ``n_iter_``, ``converged_`` and ``online_`` are not
+        there.
 
         Raises
         ------
@@ -239,7 +268,8 @@ class PsiVGPMIL(OnlinePredictor):
         estimator = PsiVGPMIL(**{k: v for k, v in file.parameters.items() if k in names})
         estimator.feature_fingerprint = file.feature_fingerprint
         estimator.model_, estimator.training_counts_ = file.model, file.training_counts
-        return estimator._expose(file.classes, file.feature_names)
+        estimator._classes, estimator._feature_names = file.classes, file.feature_names
+        return estimator
 
 
 class VGPMIL(PsiVGPMIL):

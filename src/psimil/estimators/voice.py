@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
-from psimil.inference.phases import INDUCING, PASSES, REFITS, RIVALS, THRESHOLDS, Plan, Step, following
+from psimil.foundations.phases import INDUCING, PASSES, REFITS, RIVALS, THRESHOLDS, Plan, Step, following
 
 P = ParamSpec("P")
 Answer = TypeVar("Answer")
@@ -46,17 +46,15 @@ def say_pass(row: dict[str, Any]) -> None:
     say(f"{row['stage']}, pass {row['iteration']}: bound {row['elbo']:.6g} after {row['seconds']:.2f} s")
 
 
-def aloud(function: Callable[P, Answer], verbose: int) -> Callable[P, Answer]:
-    """The function, whose phases are said if ``verbose``: each when it begins, and now and then while it lasts.
+def aloud(function: Callable[P, Answer]) -> Callable[P, Answer]:
+    """The function, whose phases are said: each when it begins, and now and then while it lasts.
 
     Examples
     --------
-    >>> from psimil.inference.phases import tell
-    >>> aloud(tell, 1)("thresholds", 0)
+    >>> from psimil.foundations.phases import tell
+    >>> aloud(tell)("thresholds", 0)
     thresholds
     """
-    if not verbose:
-        return function
 
     @wraps(function)
     def spoken(*arguments: P.args, **options: P.kwargs) -> Answer:

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psimil.foundations.errors import InputError, ModelFileError
-from psimil.inference.calibration import Calibration
-from psimil.inference.moments import AGGREGATES
+from psimil.inference.moments import AGGREGATES, Calibration
 from psimil.inference.posterior import Posterior
 from psimil.inference.sparse_gp import SparseGP
 from psimil.inference.thresholds import InstanceRecalibration

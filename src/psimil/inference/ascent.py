@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.inference.bound import Bound, Statistics
 from psimil.inference.log_z import prior_log_z
-from psimil.inference.passes import Local, run_pass
+from psimil.inference.passes import Bound, Local, Statistics, run_pass
 from psimil.inference.posterior import Posterior, global_update
 from psimil.inference.shards import BagRange, Shard, Shards
 from psimil.inference.sparse_gp import SparseGP
@@ -223,7 +222,7 @@ class Convergence:
         if self.previous is not None:
             self.rises.append((bound - self.previous) / self.bags)
         if self.previous is not None and not record.kernel_moved:
-            self.converged = abs(bound - self.previous) <= self.tol * self.bags
+            self.converged = bool(abs(bound - self.previous) <= self.tol * self.bags)
         self.previous = bound
         return self.converged
 

@@ -14,42 +14,14 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from psimil.compute.numpy_backend import ordered_map
-from psimil.foundations.logistic import log1mexp
-from psimil.foundations.quadrature import gauss_hermite
-from psimil.inference.moments import AGGREGATES
+from psimil.foundations.logistic import gauss_hermite, log1mexp
+from psimil.inference.moments import AGGREGATES, IDENTITY, Calibration
 
 Array = NDArray[Any]
 
 PRIOR = np.array([2.0, 5.0, 0.25])  # sd of log scale, shift, log spread; stops runaways on separated bags
 
 PIECE = 4096  # instances at a time: their quadrature stays in a core's cache
-
-
-@dataclass(frozen=True)
-class Calibration:
-    """N(mean, variance) -> N(scale mean + shift, spread^2 variance).
-
-    Examples
-    --------
-    >>> Calibration(2.0, 1.0, 2.0).apply(np.array([1.0]), np.array([3.0]))
-    (array([3.]), array([12.]))
-    """
-
-    scale: float = 1.0
-    shift: float = 0.0
-    spread: float = 1.0
-
-    def apply(self, mean: Array, variance: Array) -> tuple[Array, Array]:
-        """Moments (N,) of the calibrated latent."""
-        return self.scale * mean + self.shift, self.spread**2 * variance
-
-    @property
-    def parameters(self) -> Array:
-        """(3,) log scale, shift, log spread."""
-        return np.array([np.log(self.scale), self.shift, np.log(self.spread)])
-
-
-IDENTITY = Calibration()
 
 
 @dataclass(frozen=True)
@@ -194,10 +166,9 @@ def best_aggregate(bags: LatentBags, calibrate: str | bool) -> str:
     if not bags.enough:
         return "noisy_or"
     ways = {True: (True,), False: (False,), "auto": (False, True)}[calibrate]
-
-    def scores(aggregate: str) -> Array:
-        candidate = replace(bags, aggregate=aggregate)
-        return max((held_out_likelihoods(candidate, calibrate=way) for way in ways), key=np.sum)
-
-    gain = scores("max") - scores("noisy_or")
+    largest, noisy_or = (
+        max((held_out_likelihoods(replace(bags, aggregate=aggregate), calibrate=way) for way in ways), key=np.sum)
+        for aggregate in ("max", "noisy_or")
+    )
+    gain = largest - noisy_or
     return "max" if gain.sum() > np.sqrt(len(gain)) * gain.std() else "noisy_or"

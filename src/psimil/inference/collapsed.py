@@ -19,10 +19,10 @@ from scipy.optimize import minimize
 
 from psimil.foundations.errors import DataWarning, NumericalFailure
 from psimil.foundations.linalg import solve_lower
+from psimil.foundations.phases import tell
 from psimil.inference.ascent import KernelState, KernelStep, Pass, Schedule
 from psimil.inference.log_z import jensen
 from psimil.inference.passes import Local, run_pass
-from psimil.inference.phases import tell
 from psimil.inference.posterior import Posterior, global_update
 from psimil.inference.shards import BagRange, Shard, Shards
 from psimil.inference.sparse_gp import SparseGP

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.foundations.logistic import sigmoid, softplus
-from psimil.foundations.quadrature import WIDE, gauss_hermite, trapezoid
+from psimil.foundations.logistic import WIDE, gauss_hermite, sigmoid, softplus, trapezoid
 
 Array = NDArray[Any]
 

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.inference.calibration import Calibration
-from psimil.inference.moments import AGGREGATES
+from psimil.inference.moments import AGGREGATES, Calibration
 from psimil.inference.posterior import Posterior
 from psimil.inference.sparse_gp import SparseGP
 

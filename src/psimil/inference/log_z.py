@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.foundations.logistic import softplus
-from psimil.foundations.quadrature import gauss_hermite
+from psimil.foundations.logistic import gauss_hermite, softplus
 from psimil.inference.shards import Shard
 from psimil.inference.sparse_gp import SparseGP
 from psimil.model.densities import Density, is_logistic

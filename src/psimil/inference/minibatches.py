@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from psimil.foundations.phases import tell
 from psimil.inference.ascent import KernelState, Pass, pass_over
-from psimil.inference.bound import Statistics
 from psimil.inference.collapsed import CollapsedBound, CollapsedStep
-from psimil.inference.phases import tell
+from psimil.inference.passes import Statistics
 from psimil.inference.posterior import Posterior, from_natural, global_update
 from psimil.inference.shards import BagRange, Shards
 

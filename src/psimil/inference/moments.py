@@ -15,8 +15,7 @@ from scipy.special import erfcx, log_ndtr
 
 from psimil.compute.numpy_backend import ordered_map
 from psimil.foundations.errors import NumericalFailure
-from psimil.foundations.logistic import log1mexp, sigmoid, softplus
-from psimil.foundations.quadrature import WIDE, gauss_hermite, trapezoid
+from psimil.foundations.logistic import WIDE, gauss_hermite, log1mexp, sigmoid, softplus, trapezoid
 from psimil.inference.intervals import instance_interval, noisy_or_interval
 
 Array = NDArray[Any]
@@ -25,6 +24,33 @@ _ROWS = 2048
 _TINY = 1e-280
 NARROW = 0.5  # up to this variance 16 Gauss-Hermite nodes give ten digits
 LARGEST_LATENT = 1e149  # of a mean or a standard deviation; moments square them
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """N(mean, variance) -> N(scale mean + shift, spread^2 variance).
+
+    Examples
+    --------
+    >>> Calibration(2.0, 1.0, 2.0).apply(np.array([1.0]), np.array([3.0]))
+    (array([3.]), array([12.]))
+    """
+
+    scale: float = 1.0
+    shift: float = 0.0
+    spread: float = 1.0
+
+    def apply(self, mean: Array, variance: Array) -> tuple[Array, Array]:
+        """Moments (N,) of the calibrated latent."""
+        return self.scale * mean + self.shift, self.spread**2 * variance
+
+    @property
+    def parameters(self) -> Array:
+        """(3,) log scale, shift, log spread."""
+        return np.array([np.log(self.scale), self.shift, np.log(self.spread)])
+
+
+IDENTITY = Calibration()
 
 
 @dataclass(frozen=True)

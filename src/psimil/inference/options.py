@@ -13,26 +13,22 @@ from psimil.compute.numpy_backend import NUMPY
 from psimil.inference.ascent import KernelLearning
 from psimil.inference.collapsed import COLLAPSED
 from psimil.inference.sparse_gp import SparseGP
-from psimil.model.densities import Density
+from psimil.model.densities import Density, HyperbolicSecant
 from psimil.model.kernels import Kernel
 from psimil.model.label_posteriors import EXACT, Rule
 
 Array = NDArray[Any]
 
 
-@dataclass(frozen=True)
-class Options:
-    """Resolved choices; the field names are the parameters of the estimator, but for the last four.
+@dataclass(eq=False)
+class Parameters:
+    """The parameters of an estimator that inference looks at, each declared here and nowhere else.
 
-    Parameters
-    ----------
-    rule : of the label posterior.
-    learning : how the kernel is learned, unless ``hyperparameters`` is None.
-    prior : the class of the sparse GP.
-    backend : works out the products.
+    :class:`psimil.estimators.psi_vgpmil.PsiVGPMIL` says what they mean, :mod:`psimil.estimators.parameters` what they
+    may be.
     """
 
-    density: Density
+    density: Density | None = None
     kernel: Kernel | None = None
     n_inducing: int = 200
     inducing_points: Array | None = None
@@ -58,6 +54,22 @@ class Options:
     threshold: float | None = None
     false_positive_rate: float | None = 0.02
     expectation: str = "quadrature"
+
+
+@dataclass(eq=False)
+class Options(Parameters):
+    """The choices of a fit: checked, and with names resolved.
+
+    Parameters
+    ----------
+    density : psi.
+    rule : of the label posterior.
+    learning : how the kernel is learned, unless ``hyperparameters`` is None.
+    prior : the class of the sparse GP.
+    backend : works out the products.
+    """
+
+    density: Density = HyperbolicSecant()  # noqa: RUF009 - frozen
     rule: Rule = EXACT
     learning: KernelLearning = COLLAPSED
     prior: type[SparseGP] = SparseGP

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from psimil.compute.numpy_backend import chunk_rows
 from psimil.foundations.errors import InputError
+from psimil.foundations.phases import INDUCING, tell
 from psimil.inference.options import Options
-from psimil.inference.phases import INDUCING, tell
 from psimil.inference.shards import SHARD_ROWS, Shard, Shards, StreamedShards
 from psimil.inference.sparse_gp import SparseGP
 from psimil.inference.trained import TrainedModel
@@ -20,7 +20,7 @@ from psimil.model.bags import Bags
 from psimil.model.densities import is_logistic
 from psimil.model.inducing import SAMPLE_PER_POINT, choose_inducing
 from psimil.model.kernels import RBF, Kernel, Linear
-from psimil.model.label_posteriors import EXACT, Labels
+from psimil.model.label_posteriors import Labels
 from psimil.model.scaling import Scaling
 
 Array = NDArray[Any]
@@ -84,14 +84,7 @@ def prepare_streamed(
     batch_bags: int | None = None,
     spread: Callable[[StreamedShards], Shards] | None = None,
 ) -> Prepared:
-    """Many shards, of whose rows nothing is kept.
-
-    Parameters
-    ----------
-    bags : whose ``X`` need not be in memory.
-    batch_bags : bags of a minibatch; None for passes over all data.
-    spread : who works out the shards; None for this process, one after another.
-    """
+    """Many shards, of whose rows nothing is kept; ``bags.X`` need not be in memory."""
     check_streamable(options)
     scaling = streamed_scaling(bags) if options.standardize else Scaling.identity(bags.n_features)
     rows = options.chunk_size or SHARD_ROWS
@@ -121,18 +114,11 @@ def check_streamable(options: Options) -> None:
     Traceback (most recent call last):
     psimil.foundations.errors.InputError: streaming needs early_stopping=None, got 'loo'.
     """
-    needs = {
-        'label_posterior="exact"': (options.rule is EXACT, options.label_posterior),
-        'hyperparameters="collapsed" or None': (
-            options.hyperparameters in ("collapsed", None),
-            options.hyperparameters,
-        ),
-        "early_stopping=None": (options.early_stopping is None, options.early_stopping),
-        'start="labels"': (options.start == "labels", options.start),
-    }
-    for need, (met, value) in needs.items():
-        if not met:
-            raise InputError(f"streaming needs {need}, got {value!r}.")
+    needs: dict[str, tuple[Any, ...]] = {"label_posterior": ("exact",), "hyperparameters": ("collapsed", None)}
+    for name, allowed in (needs | {"early_stopping": (None,), "start": ("labels",)}).items():
+        if getattr(options, name) not in allowed:
+            listed = " or ".join(repr(one).replace("'", '"') for one in allowed)
+            raise InputError(f"streaming needs {name}={listed}, got {getattr(options, name)!r}.")
 
 
 def choose_sparse_gp(

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from psimil.compute.backend import Backend
 from psimil.compute.numpy_backend import NUMPY
-from psimil.inference.phases import tell
+from psimil.foundations.phases import tell
 from psimil.inference.sparse_gp import SparseGP
 from psimil.model.densities import Density
 from psimil.model.label_posteriors import EXACT, Labels, Rule

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from sklearn.isotonic import isotonic_regression
 
 from psimil.foundations.logistic import sigmoid
-from psimil.inference.calibration import IDENTITY, LatentBags, best_aggregate, calibration_helps, fit_calibration
-from psimil.inference.moments import AGGREGATES, probabilities
+from psimil.inference.calibration import LatentBags, best_aggregate, calibration_helps, fit_calibration
+from psimil.inference.moments import AGGREGATES, IDENTITY, probabilities
 
 if TYPE_CHECKING:
     from psimil.inference.options import Options

@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psimil.compute.numpy_backend import single_threaded_blas
-from psimil.inference.calibration import IDENTITY, Calibration
+from psimil.foundations.phases import tell
 from psimil.inference.joint import joint_std
-from psimil.inference.moments import probabilities
-from psimil.inference.phases import tell
+from psimil.inference.moments import IDENTITY, Calibration, probabilities
 from psimil.inference.posterior import Posterior, latent_moments
 from psimil.inference.prediction import BagLayout, Prediction
 from psimil.inference.sparse_gp import SparseGP
@@ -74,16 +73,13 @@ class TrainedModel:
         with single_threaded_blas():
             latent, std = self.latent(bags.stream, raw=raw), None
             if joint:
-                std = joint_std(
-                    self.gp,
-                    self.posterior,
-                    self.scaling.apply(bags.X, self.dtype),
-                    bags.offsets,
-                    aggregate=self.aggregate,
-                    calibration=IDENTITY if raw else self.calibration,
-                    rng=np.random.default_rng(self.seed),
-                    samples=n_samples,
-                )
+                X, rng = self.scaling.apply(bags.X, self.dtype), np.random.default_rng(self.seed)
+                how: dict[str, Any] = {
+                    "calibration": IDENTITY if raw else self.calibration,
+                    "rng": rng,
+                    "samples": n_samples,
+                }
+                std = joint_std(self.gp, self.posterior, X, bags.offsets, aggregate=self.aggregate, **how)
             return self.assemble(bags, latent, expectation, n_samples=n_samples, level=level, joint_std=std)
 
     def assemble(

@@ -20,6 +20,7 @@ from sklearn.metrics import roc_auc_score
 
 from psimil.compute.numpy_backend import single_threaded_blas
 from psimil.foundations.errors import DataWarning, InputError
+from psimil.foundations.phases import PASSES, THRESHOLDS, tell, tell_phases, tell_plan
 from psimil.inference.ascent import (
     Convergence,
     EarlyStopping,
@@ -31,14 +32,21 @@ from psimil.inference.ascent import (
 )
 from psimil.inference.collapsed import CollapsedStep
 from psimil.inference.execution import Execution, Progress
-from psimil.inference.leave_one_out import LeaveOneOut, log_predictive, loo_score, out_of_bag
+from psimil.inference.leave_one_out import (
+    SMALL,
+    LeaveOneOut,
+    cross_fit,
+    guard_kernel,
+    log_predictive,
+    loo_score,
+    out_of_bag,
+    search_kernel,
+)
 from psimil.inference.minibatches import stochastic_ascent
 from psimil.inference.options import Options
 from psimil.inference.passes import run_pass
-from psimil.inference.phases import PASSES, THRESHOLDS, tell, tell_phases, tell_plan
 from psimil.inference.prediction import BagLayout
 from psimil.inference.preparation import Prepared, Supervision, prepare_in_memory, prepare_streamed
-from psimil.inference.refits import SMALL, cross_fit, guard_kernel, search_kernel
 from psimil.inference.shards import Shard, Shards
 from psimil.inference.sparse_gp import SparseGP
 from psimil.inference.thresholds import taught

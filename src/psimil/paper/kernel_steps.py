@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psimil.foundations.errors import DataWarning
+from psimil.foundations.phases import tell
 from psimil.inference.ascent import KernelState, KernelStep, Pass, Schedule
 from psimil.inference.collapsed import MOVE, warn_refused
 from psimil.inference.options import Options
 from psimil.inference.passes import run_pass
-from psimil.inference.phases import tell
 from psimil.inference.shards import Shards
 from psimil.model.densities import is_logistic
 from psimil.model.kernels import Kernel, Stationary

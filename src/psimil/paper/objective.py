@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from psimil.compute.numpy_backend import ordered_map, scratch
 from psimil.foundations.linalg import cholesky, solve_lower, solve_upper
-from psimil.foundations.quadrature import gauss_hermite
+from psimil.foundations.logistic import gauss_hermite
 from psimil.inference.log_z import jensen
 from psimil.inference.posterior import Posterior
 from psimil.inference.shards import Shard

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from psimil.estimators.psi_vgpmil import PsiVGPMIL
-from psimil.inference.calibration import IDENTITY
+from psimil.inference.moments import IDENTITY
 from psimil.model.densities import Density, GammaMixture, HyperbolicSecant
 from psimil.model.kernels import Kernel, Sum
 from psimil.version import VERSION

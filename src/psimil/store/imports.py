@@ -13,7 +13,7 @@ from psimil.data.feature_choice import Names
 from psimil.datasets.torchmil import FEATURES
 from psimil.files.paths import as_path
 from psimil.foundations.errors import InputError, MissingFile
-from psimil.inference.phases import tell
+from psimil.foundations.phases import tell
 from psimil.store.archive import Archive
 from psimil.store.chunks import csv_chunks, parquet_chunks
 from psimil.store.folders import H5Folder, TorchmilFolder

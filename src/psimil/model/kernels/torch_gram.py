@@ -6,8 +6,7 @@ import torch
 from torch import Tensor
 
 from psimil.foundations.errors import InputError
-from psimil.model.kernels.base import Kernel, Sum
-from psimil.model.kernels.linear import Constant, Linear
+from psimil.model.kernels.base import Constant, Kernel, Linear, Sum
 from psimil.model.kernels.stationary import RBF, Matern32, Matern52, Stationary
 
 

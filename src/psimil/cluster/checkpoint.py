@@ -15,18 +15,17 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
-from psimil.distributed.worker import store_fingerprint
+from psimil.cluster.worker import store_fingerprint
 from psimil.files.atomic import atomic_write
 from psimil.files.paths import as_path
 from psimil.files.schema import kernel_from, kernel_json, parameters_json
 from psimil.foundations.errors import InputError
-from psimil.inference.bound import Bound
-from psimil.inference.fitting import Pass
-from psimil.inference.local_pass import Statistics
-from psimil.inference.options import Options
+from psimil.inference.ascent import Pass
+from psimil.inference.execution import Progress
+from psimil.inference.options import Options, Parameters
+from psimil.inference.passes import Bound, Statistics
 from psimil.inference.posterior import Posterior
 from psimil.inference.preparation import Supervision
-from psimil.inference.progress import Progress
 from psimil.inference.sparse_gp import SparseGP
 from psimil.model.bags import Bags
 
@@ -66,7 +65,7 @@ class Checkpoint:
         batch_bags: int | None = None,
     ) -> Self:
         """The checkpoint of the fit that these describe."""
-        settings = {field.name: getattr(options, field.name) for field in fields(options)}
+        settings = {field.name: getattr(options, field.name) for field in fields(Parameters)}
         points = settings.pop("inducing_points")
         facts = {**parameters_json(settings), "batch_bags": batch_bags, "rng": rng.bit_generator.state}
         digest = hashlib.sha256(json.dumps(facts, sort_keys=True, default=_plain).encode())

@@ -76,11 +76,11 @@ def execution_of(
     if client is not None:
         if options.device is not None:
             raise InputError("device and client exclude each other: workers of a cluster compute with NumPy.")
-        from psimil.distributed.parts import DaskParts
+        from psimil.cluster.dask_shards import DaskShards
 
-        execution = replace(execution, spread=lambda shards: DaskParts.of(shards, client, bags))
+        execution = replace(execution, spread=lambda shards: DaskShards(shards, client, bags))
     if checkpoint is not None:
-        from psimil.distributed.checkpoint import Checkpoint
+        from psimil.cluster.checkpoint import Checkpoint
 
         kept = Checkpoint.of_fit(checkpoint, bags, supervision, options, rng, batch_bags)
         execution = replace(execution, keep=kept.write, begun=kept.read())

@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.distributed.checks import LatentTask
-from psimil.distributed.parts import PATIENCE, TIMEOUT, DaskParts
-from psimil.inference.parts import PART_ROWS, StreamedParts
-from psimil.inference.problem import Chunk, chunk_rows
+from psimil.cluster.dask_shards import PATIENCE, TIMEOUT, DaskShards
+from psimil.compute.numpy_backend import chunk_rows
+from psimil.inference.posterior import Posterior, latent_moments
+from psimil.inference.shards import SHARD_ROWS, BagRange, Shard, StreamedShards
+from psimil.inference.sparse_gp import SparseGP
 from psimil.inference.trained import ROWS, TrainedModel
 from psimil.model.bags import Bags
 from psimil.model.densities import HyperbolicSecant
 from psimil.model.label_posteriors import Labels
 
 Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class LatentTask:
+    """Mean and variance of f at the instances of a shard, each (n,)."""
+
+    gp: SparseGP
+    posterior: Posterior
+
+    def __call__(self, shard: Shard) -> tuple[Array, Array]:
+        """Moments of the shard."""
+        return latent_moments(self.gp, self.posterior, shard.X)
 
 
 def predict_parts(
@@ -30,13 +44,13 @@ def predict_parts(
 ) -> tuple[Array, Array]:
     """Mean and variance (N,) of f at every instance, calibrated unless ``raw``; ``model.assemble`` makes a prediction.
 
-    Parts end where a chunk of one process ends, so every product has the shape it has there.
+    Shards end where a chunk of one process ends, so every product has the shape it has there.
 
     Parameters
     ----------
     model : of a fitted estimator, its ``model_``.
     client : ``distributed.Client``.
-    timeout, patience : see :meth:`psimil.distributed.parts.DaskParts.of`.
+    timeout, patience : see :class:`psimil.cluster.dask_shards.DaskShards`.
 
     Examples
     --------
@@ -51,27 +65,25 @@ def predict_parts(
     True
     """
     cuts = part_cuts(len(bags.X), chunk_rows(model.gp.size, model.dtype))
-    labels = Labels(np.zeros(len(cuts) - 1, dtype=np.int64), cuts)
-    parts = StreamedParts(
-        bags.stream, labels, np.ones(len(cuts) - 1), model.scaling, HyperbolicSecant(), rows=1, dtype=model.dtype
-    )
-    chunks = [Chunk(i, i + 1, int(cuts[i]), int(cuts[i + 1])) for i in range(len(cuts) - 1)]
-    parts.__dict__["chunks"] = chunks
-    spread = DaskParts.of(parts, client, bags, timeout=timeout, patience=patience)
+    ranges = [BagRange(i, i + 1, int(cuts[i]), int(cuts[i + 1])) for i in range(len(cuts) - 1)]
+    labels = Labels(np.zeros(len(ranges), dtype=np.int64), cuts)
+    weights, density = np.ones(len(ranges)), HyperbolicSecant()
+    shards = StreamedShards(bags.stream, labels, weights, model.scaling, density, dtype=model.dtype)
+    spread = DaskShards(shards, client, bags, ranges=ranges, timeout=timeout, patience=patience)
     mean, variance = np.empty(len(bags.X)), np.empty(len(bags.X))
-    for chunk, found in zip(chunks, spread.map(LatentTask(model.gp, model.posterior)), strict=True):
-        mean[chunk.start : chunk.stop], variance[chunk.start : chunk.stop] = found
+    for part, moments in zip(ranges, spread.map(LatentTask(model.gp, model.posterior)), strict=True):
+        mean[part.rows], variance[part.rows] = moments
     return (mean, variance) if raw else model.calibration.apply(mean, variance)
 
 
 def part_cuts(n_rows: int, step: int) -> Array:
-    """Row numbers at which parts begin and end: whole chunks of ``step`` rows within what one process takes at once.
+    """Row numbers at which shards begin and end: whole chunks of ``step`` rows within what one process takes at once.
 
     Examples
     --------
     >>> part_cuts(40_000, 1000)
     array([    0, 16000, 32000, 40000])
     """
-    rows = max(1, PART_ROWS // step) * step
+    rows = max(1, SHARD_ROWS // step) * step
     firsts = [start for block in range(0, n_rows, ROWS) for start in range(block, min(block + ROWS, n_rows), rows)]
     return np.array([*firsts, n_rows])

@@ -12,10 +12,10 @@ import pytest
 
 from commands import call, fails, frame_of
 from psimil import GVGPMIL, VGPMIL
+from psimil.cluster import DaskShards, connect, workforce
 from psimil.datasets import make_bags
-from psimil.distributed import DaskParts, cluster, connect
 from psimil.foundations.errors import ClusterFailure, InputError
-from psimil.inference import training_by_size
+from psimil.inference import training
 from psimil.store import StoreWriter, open_store
 
 distributed = pytest.importorskip("distributed")
@@ -44,7 +44,7 @@ def data():
 
 @pytest.fixture(autouse=True)
 def always_streamed(monkeypatch):
-    monkeypatch.setattr(training_by_size, "LARGE", 0)
+    monkeypatch.setattr(training, "LARGE", 0)
 
 
 def bits(model):
@@ -63,7 +63,7 @@ each = pytest.mark.parametrize("name", list(CASES))
 def alone(data):
     """The bits of every case, in one process."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(training_by_size, "LARGE", 0)
+        patch.setattr(training, "LARGE", 0)
         return {name: bits(estimator(**SETTINGS).fit(*data, **more)) for name, (estimator, more) in CASES.items()}
 
 
@@ -180,7 +180,7 @@ def test_commands_on_a_cluster_write_the_same_tables(local, tmp_path):
 
 
 def test_unreachable_schedulers_are_refused_in_time(monkeypatch, tmp_path):
-    monkeypatch.setattr(cluster, "ANSWER_WITHIN", 1)
+    monkeypatch.setattr(workforce, "ANSWER_WITHIN", 1)
     frame_of().to_csv(tmp_path / "train.csv", index=False)
     started = time.perf_counter()
     for address in ("tcp://127.0.0.1:9", "nonsense://x", "tcp://127.0.0.1:port"):
@@ -203,16 +203,15 @@ def test_a_cluster_without_workers(data):
 
 
 def parts(data, client, **settings):
-    from psimil.inference.parts import StreamedParts
-
+    from psimil.inference.shards import StreamedShards
     from psimil.model.densities import HyperbolicSecant
     from psimil.model.label_posteriors import Labels
     from psimil.model.scaling import Scaling
 
     bags, y = data
     labels = Labels(y, bags.offsets)
-    found = StreamedParts(bags.X, labels, np.ones(len(y)), Scaling.fit(bags.X), HyperbolicSecant(), rows=100)
-    return DaskParts.of(found, client, **settings)
+    found = StreamedShards(bags.X, labels, np.ones(len(y)), Scaling.fit(bags.X), HyperbolicSecant(), rows=100)
+    return DaskShards(found, client, **settings)
 
 
 def test_a_lost_scheduler_ends_the_fit_and_the_checkpoint_goes_on(data, alone, tmp_path):

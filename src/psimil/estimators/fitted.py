@@ -1,0 +1,90 @@
+"""What a fitted estimator shows of its model, as scikit-learn names it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psimil.inference.trained import TrainedModel
+from psimil.model.kernels import Kernel
+from psimil.model.labels import Classes
+
+Array = NDArray[Any]
+
+
+class FittedAttributes:
+    """Views of ``model_`` and of what its training data were called; before a fit there are none."""
+
+    model_: TrainedModel
+    training_counts_: dict[str, int]
+    _classes: Classes
+    _feature_names: tuple[str, ...] | None
+
+    @property
+    def classes_(self) -> Array:
+        """(2,) the two labels in ascending order."""
+        return np.sort(np.array(self._classes))
+
+    @property
+    def positive_(self) -> Any:
+        """The label of positive bags."""
+        return self._classes.positive
+
+    @property
+    def feature_names_in_(self) -> Array:
+        """(D,) names of the features; there where the training bags had any."""
+        if self._feature_names is None:
+            raise AttributeError("the training bags had no feature names.")
+        return np.array(self._feature_names, dtype=object)
+
+    @property
+    def n_features_in_(self) -> int:
+        """D."""
+        return len(self.model_.scaling.location)
+
+    @property
+    def kernel_(self) -> Kernel:
+        """The learned one, on standardised features."""
+        return self.model_.gp.kernel
+
+    @property
+    def inducing_points_(self) -> Array:
+        """(M, D) in the units of the input features."""
+        return self.model_.scaling.invert(self.model_.gp.Z)
+
+    @property
+    def q_mean_(self) -> Array:
+        """(V,) mean of q(v), whitened."""
+        return self.model_.posterior.m
+
+    @property
+    def q_cov_(self) -> Array:
+        """(V, V) covariance of q(v)."""
+        return self.model_.posterior.S
+
+    @property
+    def mean_(self) -> float:
+        """The learned prior mean of the latent function."""
+        gp, m = self.model_.gp, self.model_.posterior.m
+        return float(gp.bias * m[-1]) if gp.bias else 0.0
+
+    @property
+    def threshold_(self) -> float:
+        """Bag probability from which ``predict`` says the positive label."""
+        return self.model_.threshold
+
+    @property
+    def instance_threshold_(self) -> float:
+        """The same for instances."""
+        return self.model_.instance_threshold
+
+    @property
+    def classes(self) -> Classes:
+        """The labels of negative and of positive bags."""
+        return self._classes
+
+    @property
+    def _positive_is_last(self) -> bool:
+        return bool(self.classes_[1] == self.positive_)
