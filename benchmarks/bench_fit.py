@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 from bench_pass import full_pass
 from problem import mnist_folder, random_problem, settled, sparse_gp
-from psimil.foundations.threads import single_threaded_blas
-from psimil.inference.local_pass import Projection
-from psimil.inference.problem import Problem, chunk_rows
 from timing import last_line
 
 from psimil import VGPMIL
+from psimil.compute.numpy_backend import chunk_rows, single_threaded_blas
 from psimil.datasets import mnist_split
+from psimil.inference.ascent import KernelState
 from psimil.inference.collapsed import CollapsedBound
+from psimil.inference.shards import Shard
 from psimil.inference.sparse_gp import SparseGP
 from psimil.model.bags import Bags
 from psimil.model.densities import HyperbolicSecant
@@ -58,11 +58,12 @@ def evaluation(n: int, kernel: Kernel, rounds: int) -> tuple[float, float]:
     first = sparse_gp(problem, M)
     gp = SparseGP.build(kernel, first.Z, bias=first.bias)
     record = settled(problem, gp)
-    posterior, bound = record.next_posterior, CollapsedBound(problem, record.local)
+    posterior = record.next_posterior
+    bound = CollapsedBound(problem, KernelState(record.gp, record.posterior), record.local)
     passes: list[Seconds] = []
     evaluations: list[Seconds] = []
     for _ in range(rounds):
-        passes += burst(lambda: full_pass(record.projection, posterior, problem))
+        passes += burst(lambda: full_pass(problem, gp, posterior))
         evaluations += burst(lambda: bound(gp))
     return ratio(evaluations, passes)
 
@@ -86,9 +87,8 @@ def whole_fit(bags: Bags, y: Any, rounds: int) -> tuple[tuple[float, float], dic
         trained = model.model_
         X, labels = trained.scaling.apply(bags.X, "float64"), Labels(np.asarray(y), bags.offsets)
         rows = chunk_rows(trained.gp.size)
-        problem = Problem(X, labels, np.ones(len(bags)), HyperbolicSecant(), chunk_rows=rows)
-        projection = Projection.build(trained.gp, problem)
-        passes += burst(lambda: full_pass(projection, trained.posterior, problem))  # noqa: B023 - called at once
+        shard = Shard(X, labels, np.ones(len(bags)), HyperbolicSecant(), rows=rows, keep=True)
+        passes += burst(lambda: full_pass(shard, trained.gp, trained.posterior))  # noqa: B023 - called at once
     figures = {"fit_s": float(np.median(fits, axis=0)[0]), "pass_s": float(np.median(passes, axis=0)[0])}
     return ratio(fits, passes), figures | {"passes": float(model.n_iter_)}
 

@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 from bench_pass import full_pass
 from problem import mnist_folder, random_problem, settled, sparse_gp
-from psimil.inference.loo import log_predictive
 from scipy.stats import spearmanr
 from sklearn.model_selection import StratifiedKFold
 from timing import last_line, typical
 
 from psimil import RBF, GammaMixture, HyperbolicSecant, PsiVGPMIL
 from psimil.datasets import load_musk1, mnist_split
-from psimil.inference.leave_one_out import leave_one_out
+from psimil.inference.leave_one_out import leave_one_out, log_predictive
 
 # the model as it is: both scores without calibration
 RAW = {"hyperparameters": None, "max_iter": 30, "calibrate": False, "threshold": 0.5, "false_positive_rate": None}
@@ -31,8 +30,8 @@ def cost() -> float:
     posterior = record.next_posterior
     found = typical(
         {
-            "pass": lambda: full_pass(record.projection, posterior, problem),
-            "loo": lambda: leave_one_out(record.projection, posterior, record.local, problem),
+            "pass": lambda: full_pass(problem, record.gp, posterior),
+            "loo": lambda: leave_one_out(record, problem),
         }
     )
     return found["loo"] / found["pass"]

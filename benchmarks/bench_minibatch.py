@@ -14,23 +14,20 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from psimil.foundations.threads import single_threaded_blas
-from psimil.inference.fitting import Pass, Schedule, ascend, first_posterior
-from psimil.inference.learning import CollapsedStep, KernelState
-from psimil.inference.part_tasks import PartedCollapsedBound, PassTask, pass_over
-from psimil.inference.parts import StreamedParts
-from psimil.inference.problem import Chunk
-from psimil.inference.streamed_training import first_sparse_gp, streamed_scaling
 from timing import last_line
 
+from psimil.compute.numpy_backend import single_threaded_blas
 from psimil.datasets import make_bags
 from psimil.figures import new_figure, save_figure
 from psimil.figures.canvas import COLOURS
+from psimil.inference.ascent import KernelState, PassTask, ascend, pass_over
+from psimil.inference.collapsed import CollapsedStep
 from psimil.inference.minibatches import stochastic_ascent
 from psimil.inference.options import Options
-from psimil.inference.preparation import Supervision
+from psimil.inference.preparation import Supervision, sampled_sparse_gp, streamed_scaling
+from psimil.inference.shards import BagRange, StreamedShards
 from psimil.model.bags import Bags
-from psimil.model.densities import HyperbolicSecant
+from psimil.model.densities import Density, HyperbolicSecant
 from psimil.model.label_posteriors import Labels
 
 D, M, KINDS = 32, 200, 24
@@ -62,61 +59,56 @@ DATA = {"direction": direction, "clusters": clusters}
 
 
 class Watched:
-    """Parts that count the instances worked out, and keep the q(v) of steps at the moments that are asked for."""
+    """Shards that count the instances worked out, and keep the q(v) of steps at the moments that are asked for."""
 
-    def __init__(self, parts: StreamedParts, moments: Iterable[float] = ()) -> None:
-        self.parts, self.moments = parts, list(moments)
-        self.labels, self.weights, self.density, self.chunks = parts.labels, parts.weights, parts.density, parts.chunks
-        self.rows, self.kept = 0, list[Snapshot]()
+    in_memory = None
+
+    def __init__(self, shards: StreamedShards, moments: Iterable[float] = ()) -> None:
+        self.shards, self.moments = shards, list(moments)
+        self.labels, self.weights, self.density = shards.labels, shards.weights, shards.density
+        self.ranges, self.rows, self.kept = shards.ranges, 0, list[Snapshot]()
 
     @property
     def passes(self) -> float:
         """Data worked out so far."""
         return self.rows / int(self.labels.offsets[-1])
 
-    def map(self, task: Any, chunks: Iterable[Chunk] | None = None) -> Iterator[Any]:
-        """As the parts do it."""
-        todo = list(self.chunks if chunks is None else chunks)
+    def with_density(self, density: Density) -> StreamedShards:
+        """Not watched."""
+        return self.shards.with_density(density)
+
+    def map(self, task: Any, ranges: Iterable[BagRange] | None = None) -> Iterator[Any]:
+        """As the shards do it."""
+        todo = list(self.ranges if ranges is None else ranges)
         while self.moments and isinstance(task, PassTask) and self.passes >= self.moments[0] - 1e-9:
             self.moments.pop(0)
             self.kept.append((self.passes, KernelState(task.gp, task.posterior)))
-        self.rows += sum(chunk.stop - chunk.start for chunk in todo)
-        return self.parts.map(task, todo)
+        self.rows += sum(bags.stop - bags.start for bags in todo)
+        return self.shards.map(task, todo)
 
 
-def bound_of(parts: StreamedParts, state: KernelState) -> float:
+def bound_of(shards: StreamedShards, state: KernelState) -> float:
     """Nats per bag, by a full pass."""
-    statistics, log_z = pass_over(parts, state.gp, state.posterior)
-    return statistics.bound(state.posterior.kl, log_z).total / len(parts.weights)
+    return pass_over(shards, state.gp, state.posterior).bound.total / len(shards.weights)
 
 
-def full_passes(data: StreamedParts, state: KernelState, step: CollapsedStep | None) -> list[tuple[float, float]]:
+def full_passes(data: StreamedShards, state: KernelState, step: CollapsedStep | None) -> list[tuple[float, float]]:
     """Data seen before each pass, and the bound, until passes settle."""
-    parts, found = Watched(data), list[tuple[float, float]]()
-
-    def run(state: KernelState, _: Pass | None) -> Pass:
-        sums, log_z = pass_over(parts, state.gp, state.posterior)
-        return Pass(state.gp, state.posterior, sums, sums.bound(state.posterior.kl, log_z))
-
-    def move(state: KernelState, last: Pass) -> KernelState:
-        assert step is not None
-        bound = PartedCollapsedBound(parts, last.gp, last.posterior, step.log_z)
-        return step.climb(state, bound, float(parts.weights.sum()), last.step)
-
-    for last in ascend(run, state, move if step else None, Schedule(), accelerate=True):
-        found.append((parts.passes - 1.0, last.bound.total / len(parts.weights)))
+    shards, found = Watched(data), list[tuple[float, float]]()
+    for last in ascend(shards, state, step):
+        found.append((shards.passes - 1.0, last.bound.total / len(shards.weights)))
         if len(found) > 1 and not last.kernel_moved and found[-1][1] - found[-2][1] < SETTLED:
             return found
     raise RuntimeError("ascend ended")
 
 
-def minibatches(data: StreamedParts, state: KernelState, step: CollapsedStep | None) -> list[Snapshot]:
+def minibatches(data: StreamedShards, state: KernelState, step: CollapsedStep | None) -> list[Snapshot]:
     """q(v) at the moments, and after every instance was seen once and twice by steps of q(v)."""
-    parts, found = Watched(data, MOMENTS), list[Snapshot]()
-    for last in stochastic_ascent(parts, state, step, np.random.default_rng(0)):
-        found.append((parts.passes, KernelState(last.gp, last.posterior)))
+    shards, found = Watched(data, MOMENTS), list[Snapshot]()
+    for last in stochastic_ascent(shards, state, step, np.random.default_rng(0)):
+        found.append((shards.passes, KernelState(last.gp, last.posterior)))
         if last.step == 2:
-            return sorted(parts.kept + found, key=lambda snapshot: snapshot[0])
+            return sorted(shards.kept + found, key=lambda snapshot: snapshot[0])
     raise RuntimeError("stochastic_ascent ended")
 
 
@@ -125,14 +117,14 @@ def compare(name: str, n: int, learned: bool, batches: list[int]) -> pd.DataFram
     bags, y = DATA[name](n)
     options = Options(HyperbolicSecant(), n_inducing=M, hyperparameters="collapsed" if learned else None)
     scaling, supervision = streamed_scaling(bags), Supervision(y, np.ones(len(bags)))
-    gp = first_sparse_gp(bags, scaling, supervision, options, np.random.default_rng(0))
-    first, step = KernelState(gp, first_posterior(gp)), CollapsedStep() if learned else None
+    gp = sampled_sparse_gp(bags, scaling, supervision, options, np.random.default_rng(0))
+    first, step = KernelState.first(gp), CollapsedStep() if learned else None
     labels = Labels(y, bags.offsets)
-    parts = StreamedParts(bags.stream, labels, supervision.weights, scaling, HyperbolicSecant())
-    curves = {"full passes": full_passes(parts, first, step)}
+    shards = StreamedShards(bags.stream, labels, supervision.weights, scaling, HyperbolicSecant())
+    curves = {"full passes": full_passes(shards, first, step)}
     for size in batches:
-        batched = replace(parts, rows=max(1, round(size * len(bags.X) / len(bags))))
-        curves[f"{size} bags"] = [(seen, bound_of(parts, s)) for seen, s in minibatches(batched, first, step)]
+        batched = replace(shards, rows=max(1, round(size * len(bags.X) / len(bags))))
+        curves[f"{size} bags"] = [(seen, bound_of(shards, s)) for seen, s in minibatches(batched, first, step)]
     low, high = curves["full passes"][0][1], curves["full passes"][-1][1]
     kernel = "learned" if learned else "fixed"
     rows = [(name, kernel, how, s, b, (b - low) / (high - low)) for how, curve in curves.items() for s, b in curve]

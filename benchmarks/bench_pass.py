@@ -4,21 +4,21 @@ import argparse
 
 import numpy as np
 from problem import random_problem, settled, sparse_gp
-from psimil.foundations.threads import single_threaded_blas
-from psimil.inference.local_pass import Projection, local_pass
-from psimil.inference.problem import Problem
 from scipy.linalg import blas
 from timing import last_line, typical
 
-from psimil.inference.bound import Bound
+from psimil.compute.numpy_backend import single_threaded_blas
+from psimil.inference.passes import Bound, run_pass
 from psimil.inference.posterior import Posterior, global_update
+from psimil.inference.shards import Shard
+from psimil.inference.sparse_gp import SparseGP
 
 
-def full_pass(projection: Projection, posterior: Posterior, problem: Problem) -> tuple[Posterior, Bound]:
+def full_pass(problem: Shard, gp: SparseGP, posterior: Posterior) -> tuple[Posterior, Bound]:
     """Local quantities, label posterior, statistics, global update and bound."""
-    _, s = local_pass(projection, posterior, problem)
+    _, s = run_pass(problem, gp, posterior)
     update = global_update(s.V_theta_V, s.V_kappa)
-    return update, Bound(posterior.kl, s.potential, s.scale_mixture, s.bags, s.entropy, 0.0)
+    return update, s.bound(posterior.kl, 0.0)
 
 
 def measure(n: int, d: int, m: int, dtype: str, rounds: int) -> dict[str, float]:
@@ -26,11 +26,11 @@ def measure(n: int, d: int, m: int, dtype: str, rounds: int) -> dict[str, float]
     problem = random_problem(n, d, dtype)
     record = settled(problem, sparse_gp(problem, m))
     posterior = record.next_posterior
-    V = np.ascontiguousarray(record.projection.V[:, :m])
+    V = np.ascontiguousarray(problem.features(record.gp, problem.blocks[0])[0][:, :m])
     W, U = V.copy(), np.asfortranarray(np.eye(m, dtype=dtype))
     syrk, trmm = (blas.dsyrk, blas.dtrmm) if dtype == "float64" else (blas.ssyrk, blas.strmm)
     work = {
-        "pass": lambda: full_pass(record.projection, posterior, problem),
+        "pass": lambda: full_pass(problem, record.gp, posterior),
         "syrk": lambda: syrk(1.0, V.T),
         "trmm": lambda: trmm(1.0, U, W.T, lower=1, overwrite_b=1),
     }

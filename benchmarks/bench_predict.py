@@ -4,10 +4,10 @@ import argparse
 
 import numpy as np
 from problem import BAG, random_problem, settled, sparse_gp
-from psimil.foundations.threads import single_threaded_blas
 from scipy.linalg import blas
 from timing import last_line, typical
 
+from psimil.compute.numpy_backend import single_threaded_blas
 from psimil.inference.trained import TrainedModel
 from psimil.model.bags import Bags
 from psimil.model.scaling import Scaling

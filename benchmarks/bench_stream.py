@@ -38,12 +38,9 @@ def sparse_gp(X: np.ndarray):
 
 def stream(path: str, answer: "multiprocessing.Queue[tuple[float, float]]") -> None:
     """Three passes over a store; median seconds of a pass and peak megabytes of the process."""
-    from psimil.foundations.threads import single_threaded_blas
-    from psimil.inference.fitting import first_posterior
-    from psimil.inference.part_tasks import pass_over
-    from psimil.inference.parts import StreamedParts
-
-    from psimil.inference.posterior import global_update
+    from psimil.compute.numpy_backend import single_threaded_blas
+    from psimil.inference.ascent import KernelState, pass_over
+    from psimil.inference.shards import StreamedShards
     from psimil.model.densities import HyperbolicSecant
     from psimil.model.label_posteriors import Labels
     from psimil.model.scaling import Scaling
@@ -51,43 +48,40 @@ def stream(path: str, answer: "multiprocessing.Queue[tuple[float, float]]") -> N
 
     bags = open_store(path)
     rows = bags.stream
-    parts = StreamedParts(
+    shards = StreamedShards(
         rows, Labels(bags.y, bags.offsets), np.ones(len(bags)), Scaling.identity(D), HyperbolicSecant()
     )
     gp = sparse_gp(rows[:M])
-    posterior, seconds = first_posterior(gp), []
+    posterior, seconds = KernelState.first(gp).posterior, []
     with single_threaded_blas():
         for _ in range(PASSES):
             started = time.perf_counter()
-            statistics, _ = pass_over(parts, gp, posterior)
-            posterior = global_update(statistics.V_theta_V, statistics.V_kappa)
+            posterior = pass_over(shards, gp, posterior).next_posterior
             seconds.append(time.perf_counter() - started)
     answer.put((float(np.median(seconds)), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024))
 
 
 def in_memory(n: int) -> float:
     """Median seconds of a pass with V kept, in float64."""
-    from psimil.foundations.threads import single_threaded_blas
-    from psimil.inference.fitting import first_posterior
-    from psimil.inference.local_pass import Projection, local_pass
-    from psimil.inference.problem import Problem
-
+    from psimil.compute.numpy_backend import single_threaded_blas
+    from psimil.inference.ascent import KernelState
+    from psimil.inference.passes import run_pass
     from psimil.inference.posterior import global_update
+    from psimil.inference.shards import Shard
     from psimil.model.densities import HyperbolicSecant
     from psimil.model.label_posteriors import Labels
 
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n, D))
-    problem = Problem(
-        X, Labels(np.arange(n // BAG) % 2, np.arange(0, n + 1, BAG)), np.ones(n // BAG), HyperbolicSecant()
-    )
+    labels = Labels(np.arange(n // BAG) % 2, np.arange(0, n + 1, BAG))
+    shard = Shard(X, labels, np.ones(n // BAG), HyperbolicSecant(), keep=True)
     gp = sparse_gp(X)
-    posterior, seconds = first_posterior(gp), []
+    posterior, seconds = KernelState.first(gp).posterior, []
     with single_threaded_blas():
-        projection = Projection.build(gp, problem)
+        shard.features(gp, shard.blocks[0])  # kept
         for _ in range(5):
             started = time.perf_counter()
-            _, statistics = local_pass(projection, posterior, problem)
+            _, statistics = run_pass(shard, gp, posterior)
             posterior = global_update(statistics.V_theta_V, statistics.V_kappa)
             seconds.append(time.perf_counter() - started)
     return float(np.median(seconds[1:]))

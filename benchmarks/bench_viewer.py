@@ -24,7 +24,7 @@ from psimil.ct.phantom_files import write_phantoms
 from psimil.ct.series import read_series
 from psimil.ct.windows import BLOOD, apply_windows
 from psimil.inference.moments import instance_moments
-from psimil.inference.prediction import Prediction
+from psimil.inference.prediction import BagLayout, Prediction
 from psimil.results.result_set import ResultSet
 from psimil.viewer.feedback_store import FeedbackStore
 from psimil.viewer.settings import Settings
@@ -70,7 +70,7 @@ def results_of(folder: Path) -> ResultSet:
     scan = read_series(series)
     latent = 6 * np.exp(-(((np.arange(SLICES) - 140) / 12) ** 2)) - 4
     variance = np.full(SLICES, 0.8)
-    bags = (np.array([series.study_id]), np.array([0, SLICES]), None)
+    bags = BagLayout(np.array([series.study_id]), np.array([0, SLICES]))
     prediction = Prediction.build(bags, (latent, variance), instance_moments(latent, variance), aggregate="max")
     images = np.rint(255 * apply_windows(scan.hu, (BLOOD,), size=96)[:, 0]).astype(np.uint8)
     return ResultSet.of(

@@ -12,19 +12,18 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from psimil.foundations.threads import single_threaded_blas
-from psimil.inference.fitting import first_posterior
-from psimil.inference.learning import CollapsedStep, KernelState
-from psimil.inference.local_pass import Projection, local_pass
-from psimil.inference.problem import Problem
 from timing import last_line
 
+from psimil.compute.numpy_backend import single_threaded_blas
 from psimil.datasets import make_bags
-from psimil.inference.posterior import global_update
+from psimil.inference.ascent import KernelState, pass_over
+from psimil.inference.collapsed import CollapsedStep
+from psimil.inference.shards import Shard
 from psimil.inference.sparse_gp import SparseGP
 from psimil.model.densities import HyperbolicSecant
 from psimil.model.kernels import RBF
@@ -34,26 +33,25 @@ from psimil.model.scaling import Scaling
 BAG, D, M = 10, 30, 200
 
 
-def write_data(path: Path, n: int) -> Problem:
-    """Bags of ten with a hidden direction, written for their process; returns them as our problem."""
+def write_data(path: Path, n: int) -> Shard:
+    """Bags of ten with a hidden direction, written for their process; returns them as our shard."""
     bags, y, _ = make_bags(n // BAG, (BAG, BAG), D, separation=3.0)
     np.savez(path, X=bags.X, y=y, bag_size=BAG)
     X = Scaling.fit(bags.X).apply(bags.X, "float64")
-    return Problem(X, Labels(y, bags.offsets), np.ones(len(y)), HyperbolicSecant())
+    return Shard(X, Labels(y, bags.offsets), np.ones(len(y)), HyperbolicSecant(), keep=True)
 
 
-def ours(problem: Problem, epochs: int) -> list[float]:
+def ours(shard: Shard, epochs: int) -> list[float]:
     """Seconds of our epochs, each from where the last one ended; the start is theirs: variance 1/2, l^2 = D."""
-    gp = SparseGP.build(RBF(0.5, float(np.sqrt(D))), problem.X[:M])
-    state, seconds = KernelState(gp, first_posterior(gp)), []
+    gp = SparseGP.build(RBF(0.5, float(np.sqrt(D))), shard.X[:M])
+    state, seconds = KernelState.first(gp), []
     with single_threaded_blas():
-        projection = Projection.build(gp, problem)
+        shard.features(gp, shard.blocks[0])  # kept
         for epoch in range(epochs):
             started = time.perf_counter()
-            local, sums = local_pass(projection, state.posterior, problem)
-            updated = KernelState(state.gp, global_update(sums.V_theta_V, sums.V_kappa))
-            state = CollapsedStep()(updated, local, problem, epoch)
-            projection = Projection.build(state.gp, problem)
+            record = replace(pass_over(shard, state.gp, state.posterior), step=epoch)
+            state = CollapsedStep()(KernelState(state.gp, record.next_posterior), record, shard)
+            shard.features(state.gp, shard.blocks[0])
             seconds.append(time.perf_counter() - started)
     return seconds
 
@@ -90,10 +88,10 @@ def main() -> None:
         parser.error("the checkout has no file code/psiVGPMIL.py")
     figures: dict[str, Any] = {"n": arguments.n, "largest": arguments.largest}
     with tempfile.TemporaryDirectory() as folder:
-        problem = write_data(Path(folder) / "data.npz", arguments.n)
-        before = ours(problem, 6)[1:]
+        shard = write_data(Path(folder) / "data.npz", arguments.n)
+        before = ours(shard, 6)[1:]
         found = theirs(arguments, Path(folder) / "data.npz", arguments.epochs)
-        mine = float(np.median(before + ours(problem, 6)[1:]))
+        mine = float(np.median(before + ours(shard, 6)[1:]))
         figures["ours_s"] = mine
         if "failure" in found:
             figures["theirs"] = found["failure"]
@@ -104,8 +102,8 @@ def main() -> None:
             print(f"N = {arguments.n}: ours {mine:.3f} s per epoch, theirs {figures['theirs_s']:.1f} s, "
                   f"ratio {figures['ratio']:.0f}", flush=True)  # fmt: skip
         if arguments.largest:
-            problem = write_data(Path(folder) / "data.npz", arguments.largest)
-            figures["largest_ours_s"] = float(np.median(ours(problem, 4)[1:]))
+            shard = write_data(Path(folder) / "data.npz", arguments.largest)
+            figures["largest_ours_s"] = float(np.median(ours(shard, 4)[1:]))
             print(f"N = {arguments.largest}: ours {figures['largest_ours_s']:.3f} s per epoch", flush=True)
             found = theirs(arguments, Path(folder) / "data.npz", 1)
             ran = f"runs: {found['seconds'][-1]:.1f} s, {found['peak_gb']:.1f} GB" if "seconds" in found else ""

@@ -1,8 +1,8 @@
 """How a pass grows with N, M, D and shrinks with workers: slopes on logarithmic axes, as a table for docs/scaling.md.
 
-A pass in memory keeps V between passes; a streamed pass works K_xz out again in every part. Sizes are taken in turns,
+A pass in memory keeps V between passes; a streamed pass works K_xz out again in every shard. Sizes are taken in turns,
 and the slope is that of a line through the logarithms of the fastest runs. Workers are those of a local Dask cluster,
-one thread each, over the same parts; as many of them as the machine has cores are measured.
+one thread each, over the same shards; as many of them as the machine has cores are measured.
 """
 
 import argparse
@@ -15,13 +15,11 @@ from typing import Any
 import numpy as np
 from bench_pass import full_pass
 from problem import random_problem, sparse_gp
-from psimil.foundations.threads import single_threaded_blas
-from psimil.inference.fitting import first_posterior
-from psimil.inference.local_pass import Projection
-from psimil.inference.part_tasks import pass_over
-from psimil.inference.parts import StreamedParts
 from timing import last_line
 
+from psimil.compute.numpy_backend import single_threaded_blas
+from psimil.inference.ascent import KernelState, pass_over
+from psimil.inference.shards import StreamedShards
 from psimil.model.scaling import Scaling
 
 CENTRE = {"N": 50_000, "M": 200, "D": 32}
@@ -37,20 +35,20 @@ EXPECTED = {
 }
 
 
-def streamed_parts(n: int, d: int) -> StreamedParts:
-    """A random problem in parts."""
+def streamed_shards(n: int, d: int) -> StreamedShards:
+    """A random problem in shards."""
     problem = random_problem(n, d)
-    return StreamedParts(problem.X, problem.labels, problem.weights, Scaling.identity(d), problem.density)
+    return StreamedShards(problem.X, problem.labels, problem.weights, Scaling.identity(d), problem.density)
 
 
 def passes(n: int, m: int, d: int) -> dict[str, Callable[[], Any]]:
     """A pass in memory and a streamed one, ready to run."""
     problem = random_problem(n, d)
     gp = sparse_gp(problem, m)
-    posterior, projection, parts = first_posterior(gp), Projection.build(gp, problem), streamed_parts(n, d)
+    posterior, shards = KernelState.first(gp).posterior, streamed_shards(n, d)
     return {
-        "in memory": lambda: full_pass(projection, posterior, problem),
-        "streamed": lambda: pass_over(parts, gp, posterior),
+        "in memory": lambda: full_pass(problem, gp, posterior),
+        "streamed": lambda: pass_over(shards, gp, posterior),
     }
 
 
@@ -82,13 +80,13 @@ def over_workers(n: int, rounds: int) -> dict[tuple[str, float], float]:
 
     from psimil.cluster import DaskShards
 
-    parts, found = streamed_parts(n, CENTRE["D"]), {}
+    shards, found = streamed_shards(n, CENTRE["D"]), {}
     gp = sparse_gp(random_problem(n, CENTRE["D"]), CENTRE["M"])
-    posterior = first_posterior(gp)
+    posterior = KernelState.first(gp).posterior
     for workers in sorted({1, 2, os.cpu_count() or 1}):
         local = LocalCluster(n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=":0")
         with local, Client(local, set_as_default=False) as client:
-            spread = DaskShards(parts, client)
+            spread = DaskShards(shards, client)
             work = {("streamed", float(workers)): lambda spread=spread: pass_over(spread, gp, posterior)}
             found |= fastest(work, rounds)
     return found

@@ -17,7 +17,7 @@ from mutator import changed_bytes
 from target import Target
 
 from psimil.inference.moments import instance_moments
-from psimil.inference.prediction import Prediction
+from psimil.inference.prediction import BagLayout, Prediction
 from psimil.results.result_set import ResultSet
 from psimil.viewer.app import create_app
 from psimil.viewer.feedback_store import FeedbackStore
@@ -206,7 +206,7 @@ def _viewer(kind: str, folder: Path, settings: Settings) -> tuple[Any, bytes]:
     folder.mkdir(exist_ok=True)
     rng, offsets = np.random.default_rng(0), np.array([0, 2, 3, 6])
     mean, variance = rng.normal(size=6), rng.uniform(0.1, 2, 6)
-    bags = (np.array(["a", "b", "c"]), offsets, None)
+    bags = BagLayout(np.array(["a", "b", "c"]), offsets)
     prediction = Prediction.build(bags, (mean, variance), instance_moments(mean, variance), aggregate="noisy_or")
     images = None if kind == "features" else np.zeros((6, 4, 4), np.uint8)
     telling = (np.zeros((6, 1), np.int64), rng.normal(size=(6, 1)), rng.normal(size=(6, 1)))

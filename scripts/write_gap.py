@@ -21,8 +21,6 @@ from matplotlib.figure import Figure
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
-from psimil.inference.problem import Problem
-
 from oracle import bound_gap, compare, gap_summary, interval_coverage, model_of, simulate, simulated_ranks
 from oracle.gap_figure import plot_gap
 from psimil.figures.canvas import DOTS_PER_INCH
@@ -30,10 +28,11 @@ from psimil.files.atomic import atomic_write
 from psimil.files.csv_table import write_table
 from psimil.files.environment import environment
 from psimil.inference.preparation import MEAN_SCALE
+from psimil.inference.shards import Shard
 from psimil.inference.sparse_gp import SparseGP
 from psimil.model.densities import HyperbolicSecant
 from psimil.model.kernels import RBF
-from psimil.model.label_posteriors import Labels
+from psimil.model.label_posteriors import RULES, Labels
 
 TEXT = Path(__file__).with_name("gap_text.md")
 TABLES = ("gap", "gap-bounds", "gap-ranks", "gap-coverage")
@@ -67,19 +66,19 @@ class Settings:
     seed: int = 2026
 
 
-def small_problem(name: str, seed: int, settings: Settings) -> tuple[Problem, SparseGP, Problem]:
+def small_problem(name: str, seed: int, settings: Settings) -> tuple[Shard, SparseGP, Shard]:
     """Bags of random size with labels drawn from the model, both labels present, and new bags beside them."""
     H, bias, residual, rule = PROBLEMS[name]
     rng = np.random.default_rng([settings.seed, seed])
     Z = 1.5 * rng.normal(size=(settings.inducing, settings.features))
     gp = SparseGP.build(RBF(settings.variance, settings.lengthscale), Z, bias=bias, residual=residual)
 
-    def bags(count: int) -> Problem:
+    def bags(count: int) -> Shard:
         sizes = rng.integers(1, settings.largest_bag + 1, count)
         offsets = np.concatenate([[0], np.cumsum(sizes)])
         X = rng.normal(size=(int(offsets[-1]), settings.features))
         labels = Labels(np.arange(count) % 2, offsets, float(np.log(H)))
-        return Problem(X, labels, np.ones(count), HyperbolicSecant(), rule)
+        return Shard(X, labels, np.ones(count), HyperbolicSecant(), RULES[rule], keep=True)
 
     problem, new = bags(settings.bags), bags(settings.new_bags)
     T = next(T for T in simulate(model_of(problem, gp), 1000, rng)[2] if 0 < T.mean() < 1)
@@ -109,7 +108,7 @@ def measure(settings: Settings) -> dict[str, pd.DataFrame]:
 
 
 def bound_row(
-    name: str, seed: int, problem: Problem, gp: SparseGP, rng: np.random.Generator, settings: Settings
+    name: str, seed: int, problem: Shard, gp: SparseGP, rng: np.random.Generator, settings: Settings
 ) -> dict[str, object]:
     """Both bounds of a problem, and log p(T)."""
     bounds, evidence = bound_gap(problem, gp, rng, chains=settings.chains, draws=settings.draws)
@@ -119,7 +118,7 @@ def bound_row(
 
 
 def ranks_of(
-    name: str, number: int, problem: Problem, gp: SparseGP, rng: np.random.Generator, settings: Settings
+    name: str, number: int, problem: Shard, gp: SparseGP, rng: np.random.Generator, settings: Settings
 ) -> list[dict[str, Any]]:
     """Ranks of a problem; where one leaves its band, all are drawn again from more data sets, and both are shown."""
     rows = rank_rows(name, problem, gp, rng, settings)
@@ -131,7 +130,7 @@ def ranks_of(
 
 
 def rank_rows(
-    name: str, problem: Problem, gp: SparseGP, rng: np.random.Generator, settings: Settings
+    name: str, problem: Shard, gp: SparseGP, rng: np.random.Generator, settings: Settings
 ) -> list[dict[str, Any]]:
     """Uniformity of the oracle's ranks, statistic by statistic."""
     ranks = simulated_ranks(

@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 import numpy as np
 
 from psimil.inference.moments import instance_moments
-from psimil.inference.prediction import Prediction
+from psimil.inference.prediction import BagLayout, Prediction
 from psimil.results.result_set import ResultSet
 
 VOID = {"meta", "img", "br", "line", "circle"}
@@ -15,7 +15,8 @@ def predicted(n_bags=6, size=4, ids=None, seed=0):
     """A prediction of bags of equal size from random latent moments."""
     rng = np.random.default_rng(seed)
     mean, variance = rng.normal(-1, 3, n_bags * size), rng.uniform(0.1, 2, n_bags * size)
-    bags = (np.arange(n_bags) if ids is None else np.asarray(ids), np.arange(0, n_bags * size + 1, size), None)
+    ids = np.arange(n_bags) if ids is None else np.asarray(ids)
+    bags = BagLayout(ids, np.arange(0, n_bags * size + 1, size))
     return Prediction.build(bags, (mean, variance), instance_moments(mean, variance), aggregate="noisy_or")
 
 

@@ -19,7 +19,7 @@ from psimil import (
 )
 from psimil.figures.bag import bag_table
 from psimil.foundations.errors import InputError
-from psimil.model.densities import ClippedGammaMixture
+from psimil.paper.published import ClippedGammaMixture
 from psimil.results.metrics import bag_metrics, expected_calibration_error, instance_metrics
 from tiny import fitted, problem
 

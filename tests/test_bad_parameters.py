@@ -18,8 +18,9 @@ from psimil import (
     density_from_log,
 )
 from psimil.foundations.errors import DataWarning, InputError, NumericalFailure
-from psimil.inference import learning
-from psimil.model.densities import ClippedGammaMixture
+from psimil.inference.collapsed import CollapsedBound
+from psimil.paper.objective import PaperObjective
+from psimil.paper.published import ClippedGammaMixture
 from tiny import FIRST_MOVE, problem, quick
 
 NAN = float("nan")
@@ -200,13 +201,13 @@ def test_b17_repeated_inducing_points_are_repaired_by_jitter():
 @pytest.mark.parametrize("part", ["value", "gradient"])
 def test_b21_a_step_that_is_not_finite_is_refused(monkeypatch, part):
     bags, y, _ = problem()
-    original = learning.CollapsedBound.__call__
+    original = CollapsedBound.__call__
 
     def broken(self, gp):
         found = original(self, gp)
         return replace(found, **{part: getattr(found, part) * np.nan})
 
-    monkeypatch.setattr(learning.CollapsedBound, "__call__", broken)
+    monkeypatch.setattr(CollapsedBound, "__call__", broken)
     kernel = RBF(0.7, 1.25)
     with pytest.warns(DataWarning) as caught:
         model = quick(hyperparameters="collapsed", kernel=kernel, max_iter=FIRST_MOVE + 1, tol=0.0).fit(bags, y)
@@ -220,7 +221,7 @@ def test_b21_a_step_that_is_not_finite_is_refused(monkeypatch, part):
 
 def test_b21_a_step_of_the_papers_objective_that_is_not_finite_is_refused(monkeypatch):
     bags, y, _ = problem()
-    monkeypatch.setattr(learning.PaperObjective, "__call__", lambda self, gp: (np.nan, np.zeros(2), 1e9))
+    monkeypatch.setattr(PaperObjective, "__call__", lambda self, gp: (np.nan, np.zeros(2), 1e9))
     with pytest.warns(DataWarning, match=r"^kernel step refused at iteration 1: .* kept parameters 1, 1\.732\.$"):
         model = quick(hyperparameters="paper", kernel=RBF(1.0), max_iter=2, tol=0.0).fit(bags, y)
     assert model.kernel_ == RBF(1.0, float(np.sqrt(3)))

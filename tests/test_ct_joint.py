@@ -4,14 +4,13 @@ from itertools import islice
 
 import numpy as np
 import pytest
-from psimil.inference.fitting import iterate
-from psimil.inference.learning import KernelState
-from psimil.inference.problem import Problem
 from sklearn.metrics import roc_auc_score
 
 from psimil import RBF, VGPMIL, Linear
 from psimil.datasets import make_bags
 from psimil.foundations.errors import InputError
+from psimil.inference.ascent import KernelState, ascend
+from psimil.inference.shards import Shard
 from psimil.model.densities import HyperbolicSecant
 from psimil.model.label_posteriors import Labels
 
@@ -37,8 +36,8 @@ def test_moments_are_those_of_the_model(fitted):
 
 
 def record_of(bags, y, model):
-    problem = Problem(model.scaling.apply(bags.X), Labels(y, bags.offsets), np.ones(len(y)), HyperbolicSecant())
-    return next(iterate(problem, KernelState(model.gp, model.posterior)))
+    shard = Shard(model.scaling.apply(bags.X), Labels(y, bags.offsets), np.ones(len(y)), HyperbolicSecant())
+    return next(ascend(shard, KernelState(model.gp, model.posterior)))
 
 
 def bound_of(bags, y, model, X):
@@ -64,8 +63,8 @@ def test_the_gradient_by_features_is_that_of_the_whole_bound(fitted):
         for step in (-1e-5, 1e-5):
             moved = bags.X.copy()
             moved[row, column] += step
-            problem = Problem(model.scaling.apply(moved), Labels(y, bags.offsets), np.ones(len(y)), HyperbolicSecant())
-            values.append(next(iterate(problem, KernelState(model.gp, model.posterior))).bound.total)
+            shard = Shard(model.scaling.apply(moved), Labels(y, bags.offsets), np.ones(len(y)), HyperbolicSecant())
+            values.append(next(ascend(shard, KernelState(model.gp, model.posterior))).bound.total)
         assert float(gradient[row, column]) == pytest.approx((values[1] - values[0]) / 2e-5, rel=1e-4, abs=1e-7)
 
 
@@ -152,8 +151,9 @@ def test_settle_is_the_fitting_loop(start):
     found = features_of(model, images)
     gp = VGPMIL(n_inducing=10, random_state=0).fit(found, y).model_
     offsets = np.concatenate([[0], np.cumsum([len(part) for part in found])])
-    problem = Problem(gp.scaling.apply(np.concatenate(found)), Labels(y, offsets), np.ones(len(y)), HyperbolicSecant())
-    record = list(islice(iterate(problem, KernelState(gp.gp, gp.posterior)), PASSES + 1))[-1]
+    X, labels = gp.scaling.apply(np.concatenate(found)), Labels(y, offsets)
+    shard = Shard(X, labels, np.ones(len(y)), HyperbolicSecant(), keep=True)
+    record = list(islice(ascend(shard, KernelState(gp.gp, gp.posterior)), PASSES + 1))[-1]
     settled, bound = settle(gp, found, y)
     assert bound == record.bound.total
     np.testing.assert_array_equal(settled.posterior.m, record.posterior.m)

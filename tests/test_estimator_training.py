@@ -8,7 +8,7 @@ from sklearn.metrics import log_loss, roc_auc_score
 from psimil import GVGPMIL, RBF, VGPMIL, Bags, GammaMixture, HyperbolicSecant, Linear, Matern32, PsiVGPMIL
 from psimil.datasets import make_bags
 from psimil.foundations.errors import DataWarning, InputError
-from psimil.model.densities import ClippedGammaMixture
+from psimil.paper.published import ClippedGammaMixture
 from tiny import FIRST_MOVE, brief, problem, quick
 
 

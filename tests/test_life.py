@@ -6,7 +6,6 @@ from itertools import pairwise
 from types import SimpleNamespace
 
 import pytest
-from psimil.inference.monitors import SETTLING, Convergence
 
 from commands import frame_of, terminal
 from psimil import GVGPMIL, VGPMIL
@@ -15,6 +14,7 @@ from psimil.cli.course import Course
 from psimil.cli.shell import Shell
 from psimil.datasets import load_musk1
 from psimil.foundations.phases import Plan, Step, following, tell, tell_plan
+from psimil.inference.ascent import SETTLING, Convergence
 
 
 @pytest.fixture(scope="module", params=[VGPMIL, GVGPMIL])

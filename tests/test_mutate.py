@@ -84,10 +84,10 @@ def test_samples_are_spread_over_the_files_and_longer_ones_go_on():
 
 
 def test_the_import_hook_gives_one_module_another_text(monkeypatch):
-    path, name = SOURCE / "inference" / "bound.py", "psimil.inference.bound"
+    path, name = SOURCE / "inference" / "log_z.py", "psimil.inference.log_z"
     source, real = path.read_text(encoding="utf-8"), importlib.import_module(name)
     monkeypatch.setattr(sys, "meta_path", [Planted(path, f"{source}\nPLANTED = 1\n"), *sys.meta_path])
-    monkeypatch.setattr(sys.modules["psimil.inference"], "bound", real)  # so that both are put back
+    monkeypatch.setattr(sys.modules["psimil.inference"], "log_z", real)  # so that both are put back
     monkeypatch.delitem(sys.modules, name)
     assert importlib.import_module(name).PLANTED == 1
     assert not hasattr(real, "PLANTED")
@@ -97,6 +97,7 @@ def test_the_import_hook_gives_one_module_another_text(monkeypatch):
 @pytest.mark.parametrize("module", TESTS)
 def test_every_module_has_tests_that_exist(module):
     assert all((ROOT / file).exists() for file in files_for(f"{module}.py")[:-1])
+    assert (SOURCE / module).is_dir() or (SOURCE / f"{module}.py").is_file()
 
 
 def test_tests_that_are_long_or_beyond_the_budget_are_left_out():

@@ -2,8 +2,6 @@
 
 import numpy as np
 import pytest
-from psimil.inference.local_pass import Projection, local_pass
-from psimil.inference.problem import Problem
 
 from psimil import VGPMIL
 from psimil.datasets import make_bags
@@ -11,8 +9,10 @@ from psimil.foundations.errors import InputError
 from psimil.inference import minibatches
 from psimil.inference.online import Online, grown
 from psimil.inference.options import Options
+from psimil.inference.passes import run_pass
 from psimil.inference.posterior import Posterior, global_update
 from psimil.inference.preparation import Supervision
+from psimil.inference.shards import Shard
 from psimil.model.densities import HyperbolicSecant
 from psimil.model.label_posteriors import Labels
 from psimil.results.metrics import bag_metrics
@@ -33,8 +33,8 @@ def test_a_step_of_the_share_adds_the_sums_of_the_new_bags(monkeypatch):
     monkeypatch.setattr("psimil.inference.online.step_size", lambda t, share, per_point: share)
     found = Online(model, 40.0).learn(new, Supervision(y[40:], np.ones(20)), Options(HyperbolicSecant(), **SETTINGS))
     X = model.scaling.apply(new.X, "float64")
-    problem = Problem(X, Labels(y[40:], new.offsets), np.ones(20), HyperbolicSecant())
-    _, sums = local_pass(Projection.build(model.gp, problem), model.posterior, problem)
+    shard = Shard(X, Labels(y[40:], new.offsets), np.ones(20), HyperbolicSecant())
+    _, sums = run_pass(shard, model.gp, model.posterior)
     before = model.posterior.R @ model.posterior.R.T
     expected = global_update(before - np.eye(len(before)) + sums.V_theta_V, before @ model.posterior.m + sums.V_kappa)
     np.testing.assert_allclose(found.model.posterior.m, expected.m, rtol=1e-9)
@@ -50,8 +50,8 @@ def test_the_step_sizes_are_those_of_minibatches():
         bags[40:], Supervision(y[40:], np.ones(20)), Options(HyperbolicSecant(), **SETTINGS)
     )
     X = clf.model_.scaling.apply(bags[40:].X, "float64")
-    problem = Problem(X, Labels(y[40:], bags[40:].offsets), np.ones(20), HyperbolicSecant())
-    _, sums = local_pass(Projection.build(clf.model_.gp, problem), clf.model_.posterior, problem)
+    shard = Shard(X, Labels(y[40:], bags[40:].offsets), np.ones(20), HyperbolicSecant())
+    _, sums = run_pass(shard, clf.model_.gp, clf.model_.posterior)
     expected = global_update(3.0 * sums.V_theta_V, 3.0 * sums.V_kappa)  # a whole step, on bags scaled up to 60
     np.testing.assert_allclose(found.model.posterior.m, expected.m, rtol=1e-9)
 

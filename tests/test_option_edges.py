@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 
-from problems import make
-from psimil import GammaMixture, HyperbolicSecant
+from psimil import GammaMixture, HyperbolicSecant, PsiVGPMIL
+from psimil.estimators.parameters import check_parameters, options_of
 from psimil.foundations.errors import InputError
-from psimil.inference.options import Options
-from psimil.inference.training import Fit
-from psimil.model.scaling import Scaling
+
+
+def options(density=HyperbolicSecant(), **choices):  # noqa: B008 - frozen
+    return options_of(PsiVGPMIL(**choices).get_params(deep=False) | {"density": density}, 2)
 
 
 @pytest.mark.parametrize(
@@ -28,7 +29,9 @@ from psimil.model.scaling import Scaling
 )
 def test_ends_that_are_out(name, value):
     with pytest.raises(InputError, match=name):
-        Options(HyperbolicSecant(), **{name: value})
+        check_parameters({name: value})
+    with pytest.raises(InputError, match=name):
+        options(**{name: value})
 
 
 @pytest.mark.parametrize(
@@ -46,7 +49,7 @@ def test_ends_that_are_out(name, value):
     ],
 )
 def test_ends_that_are_in(name, value):
-    assert getattr(Options(HyperbolicSecant(), **{name: value}), name) == value
+    assert getattr(options(**{name: value}), name) == value
 
 
 @pytest.mark.parametrize(
@@ -60,6 +63,5 @@ def test_ends_that_are_in(name, value):
     ],
 )
 def test_log_z_of_the_papers_step(density, how, log_z, expected):
-    problem, _ = make(density=density)
-    fit = Fit(problem, Options(density, hyperparameters=how, log_z=log_z), (), Scaling.identity(2), None, seed=0)
-    assert fit._kernel_step().log_z == expected
+    found = options(density, hyperparameters=how, log_z=log_z)
+    assert found.learning.step(found, 0).log_z == expected

@@ -5,9 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.polynomial.hermite_e import hermegauss
-from psimil.inference.learning import KernelState, PaperStep, with_kernel
-from psimil.inference.local_pass import Projection, local_pass
-from psimil.inference.paper_objective import PaperObjective, unwhiten, whiten
 
 from problems import (
     central_difference,
@@ -21,9 +18,13 @@ from problems import (
     unwhitened,
 )
 from psimil.foundations.errors import DataWarning
+from psimil.inference.ascent import KernelState, pass_over
+from psimil.inference.passes import run_pass
 from psimil.inference.sparse_gp import SparseGP
 from psimil.model.densities import GammaMixture, HyperbolicSecant, StudentT
 from psimil.model.kernels import RBF, Linear, Matern32, Matern52
+from psimil.paper.kernel_steps import PaperStep
+from psimil.paper.objective import PaperObjective, unwhiten, whiten
 
 DENSITIES = [HyperbolicSecant(), GammaMixture(1.0, 1.5), StudentT(3.0)]
 WEIGHTS = [1.0, 2.0, 0.5, 1.0, 3.0]
@@ -46,11 +47,11 @@ def objective(kernel=None, residual="full", bias=0.0, density=DENSITIES[0], seed
         bias=bias,
         kernel=kernel or KERNELS["rbf"],
         weights=WEIGHTS,
-        chunk_rows=4,
+        rows=4,
     )
     assert gp.jitter == 0.0
     q = random_posterior(gp.size, 4)
-    local, _ = local_pass(Projection.build(gp, problem), q, problem)
+    local, _ = run_pass(problem, gp, q)
     m, S = unwhiten(gp, q)
     return PaperObjective(m, S, local.pi, problem, **options), gp, q
 
@@ -66,7 +67,7 @@ def test_gradient_equals_differences(bias, density, residual, log_z, samples):
     assert np.isfinite(value)
     assert gradient.shape == (2,)
     assert np.isinf(sample_size) == (log_z != "rff")
-    expected = central_difference(lambda x: J(with_kernel(gp, x))[0], gp.kernel.log_parameters)
+    expected = central_difference(lambda x: J(gp.with_parameters(x))[0], gp.kernel.log_parameters)
     np.testing.assert_allclose(gradient, expected, rtol=1e-6, atol=1e-6 * np.abs(expected).max())
 
 
@@ -74,23 +75,23 @@ def test_gradient_equals_differences(bias, density, residual, log_z, samples):
 @pytest.mark.parametrize("scaled", [False, True])
 def test_gradient_for_other_kernels_and_the_published_scaling(kernel, scaled):
     J, gp, _ = objective(KERNELS[kernel], density=GammaMixture(1.0, 1.0), log_z="jensen", scaled=scaled, kl_weight=0.5)
-    expected = central_difference(lambda x: J(with_kernel(gp, x))[0], gp.kernel.log_parameters)
+    expected = central_difference(lambda x: J(gp.with_parameters(x))[0], gp.kernel.log_parameters)
     np.testing.assert_allclose(J(gp)[1], expected, rtol=1e-6, atol=1e-6 * np.abs(expected).max())
 
 
 def expected_terms(J, gp, q):
     """KL, potential and E log psi by dense algebra, with 32 Gauss-Hermite nodes; "unit" concerns the passes only."""
-    model = dense(J.problem, replace(gp, residual="full") if gp.residual == "unit" else gp)
+    model = dense(J.shard, gp)
     m, S = unwhitened(gp, q)
     return terms_of(J, model, m, S)
 
 
 def terms_of(J, model, m, S):
     mu, s2 = model.moments(m, S)
-    w = np.repeat(WEIGHTS, np.diff(J.problem.labels.offsets))
+    w = np.repeat(WEIGHTS, np.diff(J.shard.labels.offsets))
     x, weights = hermegauss(32)
     f = mu[:, None] + np.sqrt(s2)[:, None] * x
-    tight = w @ (log_psi(J.problem.density, f) @ (weights / weights.sum()))
+    tight = w @ (log_psi(J.shard.density, f) @ (weights / weights.sum()))
     return gaussian_kl(m, S, model.K), (w * (J.pi - 0.5)) @ mu, tight, (mu, s2, w)
 
 
@@ -101,7 +102,7 @@ def test_value_equals_dense_algebra(bias, density, residual):
     J, gp, q = objective(residual=residual, bias=bias, density=density, log_z="none")
     kl, potential, tight, _ = expected_terms(J, gp, q)
     assert J(gp)[0] == pytest.approx(-kl + potential + tight, rel=1e-9)
-    N, M = len(J.problem.X), gp.size
+    N, M = len(J.shard.X), gp.size
     assert replace(J, scaled=True)(gp)[0] == pytest.approx(-kl / M + (potential + tight) / N, rel=1e-9)
     assert replace(J, kl_weight=0.3)(gp)[0] == pytest.approx(-0.3 * kl + potential + tight, rel=1e-9)
 
@@ -110,12 +111,12 @@ def test_value_equals_dense_algebra(bias, density, residual):
 def test_log_z_of_jensen_is_that_of_the_model(residual):
     """docs/derivations.md, section 10: the prior variance is k_nn + b^2, or |v_n|^2 + b^2 for the projected model."""
     J, gp, _ = objective(residual=residual, bias=1.3, density=GammaMixture(1.0, 1.5), log_z="none")
-    model = dense(J.problem, gp)
+    model = dense(J.shard, gp)
     prior = np.einsum("nm,mk,nk->n", model.A, model.K, model.A) + model.k
     x, weights = normal_grid()
     f = np.sqrt(prior)[:, None] * x
-    w = np.repeat(WEIGHTS, np.diff(J.problem.labels.offsets))
-    expected = w @ ((np.log(2 * np.cosh(f / 2)) + log_psi(J.problem.density, f)) @ weights)
+    w = np.repeat(WEIGHTS, np.diff(J.shard.labels.offsets))
+    expected = w @ ((np.log(2 * np.cosh(f / 2)) + log_psi(J.shard.density, f)) @ weights)
     assert J(gp)[0] - replace(J, log_z="jensen")(gp)[0] == pytest.approx(expected, rel=1e-3)
 
 
@@ -125,7 +126,7 @@ def test_monte_carlo_agrees_with_quadrature_within_its_error():
     *_, (mu, s2, w) = expected_terms(J, gp, q)
     samples = 4000
     noise = np.random.default_rng(9).standard_normal((len(mu), samples))
-    variance = log_psi(J.problem.density, mu[:, None] + np.sqrt(s2)[:, None] * noise).var(axis=1)
+    variance = log_psi(J.shard.density, mu[:, None] + np.sqrt(s2)[:, None] * noise).var(axis=1)
     error = np.sqrt((w**2) @ variance / samples)
     for seed in range(3):
         sampled = replace(J, samples=samples, seed=seed)(gp)[0]
@@ -139,10 +140,10 @@ def test_tight_bound_is_above_the_augmented_one():
     for density in DENSITIES:
         J, gp, q = objective(density=density, log_z="none")
         for shift in (-0.5, 0.0, 0.5):
-            other = with_kernel(gp, gp.kernel.log_parameters + shift)
+            other = gp.with_parameters(gp.kernel.log_parameters + shift)
             moved = whiten(other, *unwhiten(gp, q))
             *_, (mu, s2, w) = expected_terms(J, other, moved)
-            model, (m, S) = dense(J.problem, other), unwhitened(other, moved)
+            model, (m, S) = dense(J.shard, other), unwhitened(other, moved)
             augmented = (
                 -gaussian_kl(m, S, model.K) + (w * (J.pi - 0.5)) @ mu + w @ log_psi(density, np.sqrt(mu**2 + s2))
             )
@@ -167,9 +168,9 @@ def test_whitening_is_undone(bias):
 def test_kept_distances_change_nothing(kernel):
     """Against the kernel evaluated anew, at several parameters with the same objective."""
     J, gp, _ = objective(KERNELS[kernel], samples=7, log_z="none")
-    anew = replace(J, problem=replace(J.problem, cache=False))
+    anew = replace(J, shard=replace(J.shard, keep=False, whole=False))
     for shift in (0.0, 0.7, -0.4):
-        other = with_kernel(gp, gp.kernel.log_parameters + shift)
+        other = gp.with_parameters(gp.kernel.log_parameters + shift)
         for kept, computed in zip(J(other), anew(other), strict=True):
             np.testing.assert_allclose(kept, computed, rtol=1e-9)
 
@@ -178,31 +179,31 @@ def test_kept_distances_change_nothing(kernel):
 def test_paper_step_is_gradient_ascent_by_log_variance_and_log_squared_scale(published):
     """Three steps by hand: J / N (or with KL / 2 M) from dense algebra, its slope by differences."""
     J, gp, q = objective(log_z="none")
-    N, M, rate = len(J.problem.X), gp.size, 0.1
+    N, M, rate = len(J.shard.X), gp.size, 0.1
     v, squared = gp.kernel.variance, gp.kernel.lengthscale**2
 
     def height(x):
         other = SparseGP.build(RBF(float(np.exp(x[0])), float(np.exp(0.5 * x[1]))), gp.Z, residual="full")
-        model = dense(J.problem, other)
+        model = dense(J.shard, other)
         kl, potential, tight, _ = terms_of(J, model, *unwhitened(gp, q))
         return (potential + tight) / N - kl * (0.5 / M if published else 1 / N)
 
     x = np.log([v, squared])
     for _ in range(3):
         x = x + rate * central_difference(height, x)
-    local, _ = local_pass(Projection.build(gp, J.problem), q, J.problem)
+    record = replace(pass_over(J.shard, gp, q), step=1)
     step = PaperStep(steps=3, rate=rate, samples=None, log_z="none", published=published, tolerance=-np.inf)
-    after = step(KernelState(gp, q), local, J.problem, 1)
+    after = step(KernelState(gp, q), record, J.shard)
     np.testing.assert_allclose([after.gp.kernel.variance, after.gp.kernel.lengthscale**2], np.exp(x), rtol=1e-6)
     assert np.abs(x - np.log([v, squared])).min() > 1e-4
 
 
 def test_few_large_steps_follow_the_path_of_many_small_ones():
     J, gp, q = objective(log_z="none")
-    local, _ = local_pass(Projection.build(gp, J.problem), q, J.problem)
+    record = replace(pass_over(J.shard, gp, q), step=1)
     settings = {"samples": None, "log_z": "none"}
     few, many = (
-        PaperStep(**settings, **choice)(KernelState(gp, q), local, J.problem, 1).gp.kernel.log_parameters
+        PaperStep(**settings, **choice)(KernelState(gp, q), record, J.shard).gp.kernel.log_parameters
         for choice in ({}, {"steps": 100, "rate": 0.01})
     )
     way = np.abs(many - gp.kernel.log_parameters).max()
@@ -212,20 +213,20 @@ def test_few_large_steps_follow_the_path_of_many_small_ones():
 
 def test_paper_step_stays_where_the_steps_cannot_gain_the_tolerance(monkeypatch):
     J, gp, q = objective(log_z="none")
-    local, _ = local_pass(Projection.build(gp, J.problem), q, J.problem)
+    record = replace(pass_over(J.shard, gp, q), step=1)
     state, calls, original = KernelState(gp, q), [], PaperObjective.__call__
     monkeypatch.setattr(PaperObjective, "__call__", lambda self, gp: calls.append(gp) or original(self, gp))
-    assert PaperStep(samples=None, log_z="none", tolerance=10.0)(state, local, J.problem, 1) is state
+    assert PaperStep(samples=None, log_z="none", tolerance=10.0)(state, record, J.shard) is state
     assert len(calls) == 1
-    assert PaperStep(samples=None, log_z="none")(state, local, J.problem, 1) is not state
+    assert PaperStep(samples=None, log_z="none")(state, record, J.shard) is not state
 
 
 def test_paper_step_climbs_and_keeps_q_of_u():
     J, gp, q = objective(density=GammaMixture(1.0, 1.0), log_z="jensen")
-    local, _ = local_pass(Projection.build(gp, J.problem), q, J.problem)
+    record = replace(pass_over(J.shard, gp, q), step=1)
     step = PaperStep(steps=40, samples=None, log_z="jensen")
-    after = step(KernelState(gp, q), local, J.problem, 1)
-    J = PaperObjective(*unwhiten(gp, q), local.pi, J.problem, None, "jensen", seed=1)
+    after = step(KernelState(gp, q), record, J.shard)
+    J = PaperObjective(*unwhiten(gp, q), record.local.pi, J.shard, None, "jensen", seed=1)
     assert J(after.gp)[0] > J(gp)[0]
     for before, now in zip(unwhiten(gp, q), unwhiten(after.gp, after.posterior), strict=True):
         np.testing.assert_allclose(now, before, rtol=1e-6, atol=1e-8)
@@ -234,7 +235,7 @@ def test_paper_step_climbs_and_keeps_q_of_u():
 def test_paper_step_refuses_to_move_on_a_collapsed_estimate():
     problem, gp = make(0, (1,) * 1200, density=GammaMixture(1.0, 2.5), variance=0.5, lengthscale=1.4, M=5)
     q = random_posterior(gp.size)
-    local, _ = local_pass(Projection.build(gp, problem), q, problem)
+    record = replace(pass_over(problem, gp, q), step=3)
     state = KernelState(gp, q)
     with pytest.warns(DataWarning, match="effective samples at iteration 3"):
-        assert PaperStep(steps=2, samples=5)(state, local, problem, 3) is state
+        assert PaperStep(steps=2, samples=5)(state, record, problem) is state

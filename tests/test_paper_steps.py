@@ -1,14 +1,16 @@
 """Gradient ascent on the paper's J, on objectives that are made up: how far it goes, and which kernel it keeps."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from psimil.inference.learning import CollapsedStep, KernelState, PaperStep
-from psimil.inference.local_pass import Projection, local_pass
 
 from problems import make, random_posterior
 from psimil.foundations.errors import DataWarning
-from psimil.inference import learning
-from psimil.inference.collapsed import Collapsed
+from psimil.inference.ascent import KernelState, pass_over
+from psimil.inference.collapsed import Collapsed, CollapsedStep
+from psimil.paper import kernel_steps
+from psimil.paper.kernel_steps import PaperStep
 
 
 @pytest.fixture
@@ -18,11 +20,11 @@ def climb(monkeypatch):
     def climb(J, step, iteration=1):
         problem, gp = make()
         q = random_posterior(gp.size)
-        local, _ = local_pass(Projection.build(gp, problem), q, problem)
+        record = replace(pass_over(problem, gp, q), step=iteration)
         asked, settings = [], []
 
         class Objective:
-            def __init__(self, m, S, pi, problem, *rest):
+            def __init__(self, m, S, pi, shard, *rest):
                 settings.append(rest)
 
             def __call__(self, gp):
@@ -30,9 +32,9 @@ def climb(monkeypatch):
                 return J(asked[-1])
 
         start = gp.kernel.log_parameters
-        monkeypatch.setattr(learning, "PaperObjective", Objective)
+        monkeypatch.setattr(kernel_steps, "PaperObjective", Objective)
         state = KernelState(gp, q)
-        after = step(state, local, problem, iteration)
+        after = step(state, record, problem)
         moved = None if after is state else after.gp.kernel.log_parameters - start
         return np.array(asked), moved, settings[0]
 

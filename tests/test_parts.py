@@ -1,25 +1,23 @@
-"""Data in parts: sums over parts equal sums over all, streaming equals memory, minibatches reach the same bound."""
+"""Data in shards: sums over shards equal sums over all, streaming equals memory, minibatches reach the same bound."""
 
 from contextlib import nullcontext
 from itertools import pairwise
 
 import numpy as np
 import pytest
-from psimil.inference.fitting import first_posterior, prior_log_z
-from psimil.inference.learning import KernelState
-from psimil.inference.local_pass import Projection, Statistics, local_pass
-from psimil.inference.part_tasks import PartedCollapsedBound, pass_over
-from psimil.inference.parts import StreamedParts, split_bags
-from psimil.inference.problem import Problem
 from sklearn.metrics import roc_auc_score
 
 from psimil import GVGPMIL, RBF, VGPMIL
 from psimil.datasets import make_bags
 from psimil.foundations.errors import InputError
-from psimil.inference import streamed_training, training_by_size
+from psimil.inference import preparation, training
+from psimil.inference.ascent import KernelState, pass_over
 from psimil.inference.collapsed import CollapsedBound
-from psimil.inference.minibatches import natural_step, scaled, step_size, stochastic_ascent
+from psimil.inference.log_z import jensen
+from psimil.inference.minibatches import natural_step, step_size, stochastic_ascent
+from psimil.inference.passes import Statistics, run_pass
 from psimil.inference.posterior import global_update
+from psimil.inference.shards import Shard, StreamedShards, split_bags
 from psimil.inference.sparse_gp import SparseGP
 from psimil.model.densities import GammaMixture, HyperbolicSecant
 from psimil.model.label_posteriors import Labels
@@ -28,18 +26,18 @@ from psimil.model.scaling import Scaling
 
 @pytest.fixture(scope="module", params=[HyperbolicSecant(), GammaMixture(1.0, 1.0)])
 def both(request):
-    """The same data in memory and in parts."""
+    """The same data in memory and in shards."""
     bags, y, _ = make_bags(n_bags=200, bag_size=(1, 9), n_features=3, seed=2)
     weights = np.random.default_rng(0).choice([0.5, 1.0, 2.0], 200)
     scaling, labels = Scaling.fit(bags.X), Labels(y, bags.offsets)
-    problem = Problem(scaling.apply(bags.X), labels, weights, request.param)
-    parts = StreamedParts(bags.X, labels, weights, scaling, request.param, rows=100)
-    gp = SparseGP.build(RBF(2.0, 1.5), problem.X[:12], bias=3.0)
-    return problem, parts, gp
+    whole = Shard(scaling.apply(bags.X), labels, weights, request.param, keep=True)
+    shards = StreamedShards(bags.X, labels, weights, scaling, request.param, rows=100)
+    gp = SparseGP.build(RBF(2.0, 1.5), whole.X[:12], bias=3.0)
+    return whole, shards, gp
 
 
 @pytest.mark.parametrize("rows", [1, 7, 100, 10**9])
-def test_parts_are_whole_bags_and_cover_all(rows):
+def test_shards_are_whole_bags_and_cover_all(rows):
     offsets = np.concatenate([[0], np.cumsum(np.random.default_rng(1).integers(1, 30, 80))])
     chunks = split_bags(offsets, rows)
     assert [c.first for c in chunks] == [0, *(c.last for c in chunks[:-1])]
@@ -55,44 +53,45 @@ def assert_same(one, two):
         np.testing.assert_allclose(getattr(one, name), getattr(two, name), rtol=1e-10, atol=1e-10)
 
 
-def test_a_pass_over_parts_is_a_pass(both):
-    problem, parts, gp = both
-    posterior = first_posterior(gp)
-    projection = Projection.build(gp, problem)
-    _, expected = local_pass(projection, posterior, problem)
-    found, log_z = pass_over(parts, gp, posterior)
-    assert len(parts.chunks) > 5
-    assert_same(found, expected)
-    assert log_z == pytest.approx(prior_log_z(projection, problem), rel=1e-10)
-    again, _ = pass_over(parts, gp, posterior)
-    np.testing.assert_array_equal(found.V_theta_V, again.V_theta_V)
+def test_a_pass_over_shards_is_a_pass(both):
+    whole, shards, gp = both
+    posterior = KernelState.first(gp).posterior
+    _, expected = run_pass(whole, gp, posterior)
+    found = pass_over(shards, gp, posterior)
+    assert len(shards.ranges) > 5
+    assert_same(found.statistics, expected)
+    each, _ = jensen(whole.density, gp.prior_variance(whole.X, gp.features(whole.X)))
+    assert found.bound.log_z == pytest.approx(whole.instance_weights @ each, rel=1e-10)
+    assert pass_over(whole, gp, posterior).bound.total == pytest.approx(found.bound.total, rel=1e-10)
+    again = pass_over(shards, gp, posterior)
+    np.testing.assert_array_equal(found.statistics.V_theta_V, again.statistics.V_theta_V)
 
 
-def test_the_collapsed_bound_over_parts_is_the_collapsed_bound(both):
-    problem, parts, gp = both
-    posterior = first_posterior(gp)
-    local, _ = local_pass(Projection.build(gp, problem), posterior, problem)
+def test_the_collapsed_bound_over_shards_is_the_collapsed_bound(both):
+    whole, shards, gp = both
+    before = KernelState.first(gp)
+    local, _ = run_pass(whole, gp, before.posterior)
     other = SparseGP.build(RBF(1.0, 2.0), gp.Z, bias=3.0)
-    expected = CollapsedBound(problem, local)(other)
-    found = PartedCollapsedBound(parts, gp, posterior)(other)
+    expected = CollapsedBound(whole, before, local)(other)
+    found = CollapsedBound(shards, before)(other)
     assert found.value == pytest.approx(expected.value, rel=1e-10)
     np.testing.assert_allclose(found.gradient, expected.gradient, rtol=1e-8, atol=1e-10)
     np.testing.assert_allclose(found.posterior.m, expected.posterior.m, rtol=1e-8, atol=1e-12)
 
 
 def test_reading_goes_ahead_and_order_is_kept(both):
-    _, parts, _ = both
-    sizes = list(parts.map(lambda problem: len(problem.X)))
-    assert sizes == [c.stop - c.start for c in parts.chunks]
-    some = parts.chunks[3:5]
-    assert list(parts.map(lambda problem: len(problem.X), some)) == [c.stop - c.start for c in some]
-    assert list(parts.map(len, [])) == []
+    _, shards, _ = both
+    sizes = list(shards.map(lambda shard: len(shard.X)))
+    assert sizes == [c.stop - c.start for c in shards.ranges]
+    some = shards.ranges[3:5]
+    assert list(shards.map(lambda shard: len(shard.X), some)) == [c.stop - c.start for c in some]
+    assert list(shards.map(len, [])) == []
 
 
 def test_a_whole_step_is_a_global_update(both):
-    _, parts, gp = both
-    posterior = first_posterior(gp)
-    statistics, _ = pass_over(parts, gp, posterior)
+    _, shards, gp = both
+    posterior = KernelState.first(gp).posterior
+    statistics = pass_over(shards, gp, posterior).statistics
     expected = global_update(statistics.V_theta_V, statistics.V_kappa)
     found = natural_step(posterior, statistics, 1.0)
     np.testing.assert_allclose(found.m, expected.m, rtol=1e-10, atol=1e-12)
@@ -108,7 +107,7 @@ def test_step_sizes_fall_to_the_share_of_a_batch():
     assert sizes[0] == 1.0
     assert all(a >= b for a, b in pairwise(sizes))
     assert sizes[-1] == 0.05
-    assert scaled(Statistics(np.eye(2), np.ones(2), 1.0, 2.0, 3.0, 4.0), 3.0).entropy == 12.0
+    assert Statistics(np.eye(2), np.ones(2), 1.0, 2.0, 3.0, 4.0).scaled(3.0).entropy == 12.0
 
 
 def data(seed, n_bags=600):
@@ -121,8 +120,8 @@ def score(model, bags, y):
 
 @pytest.mark.parametrize("estimator", [VGPMIL, GVGPMIL])
 def test_a_streamed_fit_predicts_as_well_as_one_in_memory(monkeypatch, estimator):
-    monkeypatch.setattr(training_by_size, "LARGE", 100)
-    monkeypatch.setattr(streamed_training, "SAMPLED", 300)
+    monkeypatch.setattr(training, "LARGE", 100)
+    monkeypatch.setattr(training, "SAMPLED", 300)
     bags, y = data(0)
     settings = {"n_inducing": 15, "random_state": 0, "inducing_points": bags.X[::240]}
     memory = estimator(**settings).fit(bags, y)
@@ -142,12 +141,9 @@ def test_minibatches_reach_the_bound_of_whole_passes_in_two():
     whole = VGPMIL(**settings).fit(bags, y)
     first = VGPMIL(**settings, max_iter=1, tol=0).fit(bags, y).history_[0]["elbo"]
     model = VGPMIL(**settings, max_iter=2, tol=0).fit(bags, y, batch_bags=50)
-    found, parts = (
-        model.model_,
-        StreamedParts(bags.X, Labels(y, bags.offsets), np.ones(2000), model.model_.scaling, HyperbolicSecant()),
-    )
-    statistics, log_z = pass_over(parts, found.gp, found.posterior)
-    bound = statistics.bound(found.posterior.kl, log_z).total
+    found, labels = model.model_, Labels(y, bags.offsets)
+    shards = StreamedShards(bags.X, labels, np.ones(2000), found.scaling, HyperbolicSecant())
+    bound = pass_over(shards, found.gp, found.posterior).bound.total
     assert (bound - first) >= 0.99 * (whole.elbo_ - first)
     test = data(4)
     assert score(model, *test) > score(whole, *test) - 0.01
@@ -172,9 +168,9 @@ def test_what_cannot_be_streamed_is_refused(monkeypatch):
 
 
 def test_scaling_in_pieces_is_scaling(monkeypatch):
-    monkeypatch.setattr(streamed_training, "SCALING_ROWS", 64)
+    monkeypatch.setattr(preparation, "SCALING_ROWS", 64)
     bags, _ = data(0, n_bags=100)
-    found, expected = streamed_training.streamed_scaling(bags), Scaling.fit(bags.X)
+    found, expected = preparation.streamed_scaling(bags), Scaling.fit(bags.X)
     np.testing.assert_allclose(found.location, expected.location, rtol=1e-12, atol=1e-14)
     np.testing.assert_allclose(found.scale, expected.scale, rtol=1e-12)
 
@@ -194,11 +190,11 @@ class Watcher:
 
 @pytest.mark.parametrize(("done", "expected"), [(0, (0.25, 0.5, 0.75)), (1, ())])
 def test_the_kernel_moves_at_each_quarter_of_the_first_pass_on_the_last_four_batches(both, done, expected):
-    _, parts, gp = both
+    _, shards, gp = both
     watcher, drawn = Watcher(), np.random.default_rng(3)
-    next(stochastic_ascent(parts, KernelState(gp, first_posterior(gp)), watcher, np.random.default_rng(3), done))
-    order = [parts.chunks[i] for i in drawn.permutation(len(parts.chunks))]
-    weights = [parts.weights[c.first : c.last].sum() for c in order]
+    next(stochastic_ascent(shards, KernelState.first(gp), watcher, np.random.default_rng(3), done))
+    order = [shards.ranges[i] for i in drawn.permutation(len(shards.ranges))]
+    weights = [shards.weights[c.first : c.last].sum() for c in order]
     places = [round(share * len(order)) for share in expected]
     assert [place for place, _ in watcher.asked] == places
     for place, weight in watcher.asked:

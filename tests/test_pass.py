@@ -5,9 +5,6 @@ from itertools import product
 
 import numpy as np
 import pytest
-from psimil.inference.fitting import iterate
-from psimil.inference.learning import KernelState
-from psimil.inference.local_pass import Projection, local_pass
 
 from problems import (
     CUSTOM,
@@ -27,6 +24,8 @@ from problems import (
     theta,
     unwhitened,
 )
+from psimil.inference.ascent import KernelState, ascend
+from psimil.inference.passes import run_pass
 from psimil.inference.posterior import Posterior, global_update
 from psimil.model.densities import HyperbolicSecant
 
@@ -36,16 +35,16 @@ WEIGHTS = [1.0, 2.0, 0.5, 1.0, 3.0]
 
 def one_pass(problem, gp, seed=3, pi=None):
     posterior = random_posterior(gp.size, seed)
-    local, statistics = local_pass(Projection.build(gp, problem), posterior, problem, pi)
+    local, statistics = run_pass(problem, gp, posterior, pi)
     return posterior, local, statistics
 
 
 @pytest.mark.parametrize("density", DENSITIES, ids=name)
 @pytest.mark.parametrize(("residual", "bias"), SETTINGS)
 def test_local_quantities_and_statistics_equal_dense_algebra(density, residual, bias):
-    problem, gp = make(density=density, residual=residual, bias=bias, weights=WEIGHTS, H=100.0, chunk_rows=3)
+    problem, gp = make(density=density, residual=residual, bias=bias, weights=WEIGHTS, H=100.0, rows=3)
     assert problem.X.shape == (12, 2)
-    assert len(problem.chunks) > 2
+    assert len(problem.ranges) > 2
     posterior, local, statistics = one_pass(problem, gp)
     model = dense(problem, gp)
     m, S = unwhitened(gp, posterior)
@@ -71,9 +70,9 @@ def test_local_quantities_and_statistics_equal_dense_algebra(density, residual, 
 def test_unit_replaces_the_prior_variance_behind_theta_only():
     """E f^2 = mu^2 + s2 + 1 - v without its sign, as in the authors' code; everything else is as in "full"."""
     problem, gp = make(residual="unit", variance=6.0, lengthscale=2.5, weights=WEIGHTS, H=100.0)
-    posterior = Posterior.concentrated(gp.size, 0.1)
-    local, _ = local_pass(Projection.build(gp, problem), posterior, problem)
-    model = dense(problem, replace(gp, residual="full"))
+    posterior = Posterior(np.zeros(gp.size), 10.0 * np.eye(gp.size))
+    local, _ = run_pass(problem, gp, posterior)
+    model = dense(problem, gp)
     mu, s2 = model.moments(*unwhitened(gp, posterior))
     np.testing.assert_allclose(local.s2, s2, rtol=1e-9)
     second = mu**2 + s2 - 5.0
@@ -89,7 +88,7 @@ def test_reported_bound_is_the_elbo_of_the_augmented_model(density, rule, H, res
     """I1, constants included; log Z is checked by its own tests."""
     problem, gp = make(density=density, residual=residual, bias=bias, weights=WEIGHTS, H=H, rule=rule)
     posterior = random_posterior(gp.size, 5)
-    record = next(iterate(problem, KernelState(gp, posterior)))
+    record = next(ascend(problem, KernelState(gp, posterior)))
     model, (m, S) = dense(problem, gp), unwhitened(gp, posterior)
     mu, s2 = model.moments(m, S)
     joints = optimal_joints(problem, mu, record.local.pi if rule == "mean_field" else None)
@@ -185,8 +184,8 @@ def test_streaming_and_chunks_give_the_same_pass(residual, bias):
     problem, gp = make(sizes=sizes, residual=residual, bias=bias, M=8, H=100.0)
     posterior, local, statistics = one_pass(problem, gp)
     for rows in (1, 7, 64, 10**6):
-        for cache in (True, False):
-            other = replace(problem, chunk_rows=rows, cache=cache)
+        for keep, whole in product((True, False), repeat=2):
+            other = replace(problem, rows=rows, keep=keep, whole=whole)
             _, found, sums = one_pass(other, gp)
             for field in ("mu", "s2", "theta", "pi"):
                 np.testing.assert_allclose(getattr(found, field), getattr(local, field), rtol=1e-11, atol=1e-13)
@@ -198,15 +197,16 @@ def test_streaming_and_chunks_give_the_same_pass(residual, bias):
     assert posterior.kl > 0
 
 
-@pytest.mark.parametrize("chunk_rows", [1, 5, 8, 100])
-def test_chunks_hold_whole_bags_in_order(chunk_rows):
-    problem, _ = make(sizes=(4, 1, 9, 3, 3, 1), chunk_rows=chunk_rows)
-    chunks = problem.chunks
+@pytest.mark.parametrize("rows", [1, 5, 8, 100])
+def test_ranges_hold_whole_bags_in_order(rows):
+    problem, _ = make(sizes=(4, 1, 9, 3, 3, 1), rows=rows)
+    chunks = problem.ranges
     assert [c.first for c in chunks] == [0, *(c.last for c in chunks[:-1])]
     assert chunks[-1].last == 6
     for c in chunks:
         assert (c.start, c.stop) == (problem.labels.offsets[c.first], problem.labels.offsets[c.last])
-        assert c.stop - c.start <= max(chunk_rows, 9)
+        assert (c.rows.start, c.rows.stop) == (c.start, c.stop)
+        assert c.stop - c.start < rows + 9  # a bag goes to the range that it begins in
 
 
 def test_kl_and_covariance_of_q():

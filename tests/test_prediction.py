@@ -5,14 +5,12 @@ from itertools import islice, pairwise
 
 import numpy as np
 import pytest
-from psimil.inference.fitting import iterate
-from psimil.inference.latent import latent_moments
-from psimil.inference.learning import KernelState
 
 from problems import dense, make, offsets_of, random_posterior, unwhitened
+from psimil.inference.ascent import KernelState, ascend
 from psimil.inference.calibration import IDENTITY, Calibration
 from psimil.inference.joint import joint_std
-from psimil.inference.posterior import Posterior
+from psimil.inference.posterior import Posterior, latent_moments
 from psimil.inference.sparse_gp import SparseGP
 from psimil.inference.trained import TrainedModel
 from psimil.model.bags import Bags
@@ -47,7 +45,7 @@ def test_prediction_at_training_points_is_what_training_saw(residual, bias):
     """I13; also when K_zz is so badly conditioned that explicit inverses would lose the digits."""
     for lengthscale in (1.0, 6.0):
         problem, gp = make(3, (4,) * 20, residual=residual, bias=bias, M=12, lengthscale=lengthscale)
-        record = list(islice(iterate(problem, KernelState(gp, Posterior.prior(gp.size))), 5))[-1]
+        record = list(islice(ascend(problem, KernelState(gp, Posterior.prior(gp.size))), 5))[-1]
         mu, s2 = latent_moments(gp, record.posterior, problem.X)
         tolerance = 1e-12 if gp.well_conditioned(8) else 1e-7
         np.testing.assert_allclose(mu, record.local.mu, rtol=tolerance, atol=tolerance)

@@ -5,7 +5,7 @@ import pytest
 
 from psimil import RBF, Bags, HyperbolicSecant
 from psimil.inference.options import Options
-from psimil.inference.preparation import Supervision, choose_scaling, choose_sparse_gp
+from psimil.inference.preparation import Supervision, choose_sparse_gp, prepare_in_memory
 from psimil.model.scaling import Scaling
 
 BAGS = Bags.from_list(list(np.random.default_rng(0).normal(5.0, 2.0, size=(8, 4, 3))))
@@ -14,17 +14,19 @@ SUPERVISION = Supervision(np.arange(8) % 2, np.ones(8))
 
 def chosen(scaling=None, **choices):
     options = Options(HyperbolicSecant(), n_inducing=6, **choices)
-    scaling = scaling or choose_scaling(BAGS, options)
+    scaling = scaling or Scaling.fit(BAGS.X)
     return choose_sparse_gp(scaling.apply(BAGS.X), scaling, BAGS, SUPERVISION, options, np.random.default_rng(0))
 
 
 def test_features_are_standardised_unless_they_are_to_stay_as_they_are():
-    X = choose_scaling(BAGS, Options(HyperbolicSecant())).apply(BAGS.X)
+    def X_of(**choices):
+        options = Options(HyperbolicSecant(), n_inducing=6, **choices)
+        return prepare_in_memory(BAGS, SUPERVISION, options, np.random.default_rng(0), None).shards.X
+
+    X = X_of()
     np.testing.assert_allclose(X.mean(axis=0), 0.0, atol=1e-12)
     np.testing.assert_allclose(X.std(axis=0), 1.0, rtol=1e-12)
-    np.testing.assert_array_equal(
-        choose_scaling(BAGS, Options(HyperbolicSecant(), standardize=False)).apply(BAGS.X), BAGS.X
-    )
+    np.testing.assert_array_equal(X_of(standardize=False), BAGS.X)
 
 
 def test_inducing_points_are_given_in_the_units_of_the_features():

@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from psimil.inference.latent import latent_moments
 from sklearn.exceptions import ConvergenceWarning
 
 from problems import make, random_posterior
 from psimil import GVGPMIL, VGPMIL, PsiVGPMIL
 from psimil.datasets import make_bags
 from psimil.foundations.errors import DataWarning
+from psimil.inference.posterior import latent_moments
 from psimil.inference.sparse_gp import SparseGP
 from psimil.model.densities import GammaMixture
 from psimil.model.kernels import RBF, Linear, Matern32

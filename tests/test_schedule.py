@@ -1,7 +1,8 @@
 """When the kernel moves during a fit."""
 
 import pytest
-from psimil.inference.fitting import Schedule
+
+from psimil.inference.ascent import Schedule
 
 
 @pytest.mark.parametrize("schedule", [Schedule(), Schedule(3, 2, 5), Schedule(1, 1, 1)], ids=repr)

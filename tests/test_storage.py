@@ -29,7 +29,7 @@ from psimil.files import model_file
 from psimil.files.model_file import load_model
 from psimil.files.schema import DENSITIES
 from psimil.foundations.errors import InputError, MissingFile, OutputError
-from psimil.model.densities import ClippedGammaMixture
+from psimil.paper.published import ClippedGammaMixture
 from tiny import fitted, problem, quick
 
 CUSTOM = density_from_log(lambda x: -1.5 * np.log(1.0 + x**2 / 2), name="mine")

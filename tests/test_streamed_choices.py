@@ -2,30 +2,32 @@
 
 import numpy as np
 import pytest
-from psimil.inference.parts import PART_ROWS
-from psimil.inference.streamed_training import streamed_scaling, train_streamed
 
 from psimil import Bags, HyperbolicSecant
-from psimil.inference import streamed_training
+from psimil.inference import preparation
+from psimil.inference.execution import Execution
 from psimil.inference.options import Options
-from psimil.inference.preparation import Supervision
+from psimil.inference.preparation import Supervision, streamed_scaling
+from psimil.inference.shards import SHARD_ROWS
+from psimil.inference.training import train
 from psimil.model.scaling import Scaling
 
 
 class Cut(Exception):
-    """Ends a fit when its data are cut into parts."""
+    """Ends a fit when its data are cut into shards."""
 
 
-def parts(bags, batch_bags=None, **choices):
-    """The parts of a fit."""
+def shards(bags, batch_bags=None, **choices):
+    """The shards of a fit."""
 
-    def spread(parts):
-        raise Cut(parts)
+    def spread(shards):
+        raise Cut(shards)
 
     supervision = Supervision(np.arange(len(bags)) % 2, np.ones(len(bags)))
     options = Options(HyperbolicSecant(), n_inducing=2, **choices)
     with pytest.raises(Cut) as cut:
-        train_streamed(bags, supervision, options, rng=np.random.default_rng(0), batch_bags=batch_bags, spread=spread)
+        execution = Execution(batch_bags=batch_bags, spread=spread)
+        train(bags, supervision, options, rng=np.random.default_rng(0), execution=execution)
     return cut.value.args[0]
 
 
@@ -35,25 +37,25 @@ def some_bags(n_bags=12, size=3):
 
 
 def test_a_minibatch_has_as_many_instances_as_its_bags_on_average():
-    found = parts(some_bags(), batch_bags=4)
+    found = shards(some_bags(), batch_bags=4)
     assert found.rows == 12
-    assert [chunk.last - chunk.first for chunk in found.chunks] == [4, 4, 4]
+    assert [chunk.last - chunk.first for chunk in found.ranges] == [4, 4, 4]
 
 
-def test_parts_have_the_chunk_size_or_that_of_the_library():
-    assert parts(some_bags(), chunk_size=6).rows == 6
-    assert parts(some_bags()).rows == PART_ROWS
+def test_shards_have_the_chunk_size_or_that_of_the_library():
+    assert shards(some_bags(), chunk_size=6).rows == 6
+    assert shards(some_bags()).rows == SHARD_ROWS
 
 
 def test_features_are_scaled_unless_they_are_to_stay_as_they_are():
-    assert parts(some_bags()).scaling.location.min() > 2
-    assert not parts(some_bags(), standardize=False).scaling.location.any()
+    assert shards(some_bags()).scaling.location.min() > 2
+    assert not shards(some_bags(), standardize=False).scaling.location.any()
 
 
 @pytest.mark.parametrize("rows", [1, 5, 36, 37])
 def test_the_scale_of_features_does_not_depend_on_how_many_are_read_at_a_time(monkeypatch, rows):
     bags = some_bags()
-    monkeypatch.setattr(streamed_training, "SCALING_ROWS", rows)
+    monkeypatch.setattr(preparation, "SCALING_ROWS", rows)
     found, expected = streamed_scaling(bags), Scaling.fit(bags.X)
     np.testing.assert_allclose(found.location, expected.location, rtol=1e-13)
     np.testing.assert_allclose(found.scale, expected.scale, rtol=1e-13)
@@ -61,7 +63,7 @@ def test_the_scale_of_features_does_not_depend_on_how_many_are_read_at_a_time(mo
 
 def test_a_constant_feature_keeps_its_unit(monkeypatch):
     bags = some_bags()
-    monkeypatch.setattr(streamed_training, "SCALING_ROWS", 5)
+    monkeypatch.setattr(preparation, "SCALING_ROWS", 5)
     found = streamed_scaling(Bags(np.column_stack([bags.X, np.full(len(bags.X), 0.1)]), bags.offsets))
     assert found.scale[2] == 1.0
     assert found.location[2] == pytest.approx(0.1, rel=1e-12)

@@ -4,26 +4,30 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from psimil.inference.fitting import first_posterior
-from psimil.inference.learning import KernelState
-from psimil.inference.parts import StreamedParts
-from psimil.inference.streamed_training import _Run
 
 from problems import make
 from psimil import GammaMixture, HyperbolicSecant
-from psimil.inference import streamed_training
+from psimil.inference import training
+from psimil.inference.ascent import KernelState
+from psimil.inference.execution import Execution
 from psimil.inference.options import Options
+from psimil.inference.preparation import Prepared
+from psimil.inference.shards import StreamedShards
+from psimil.inference.training import Fit
 from psimil.model.scaling import Scaling
 
 
 def ran(batches=False, callbacks=(), keep=None, begun=None, density=None, **choices):
-    """A run of passes over small parts, and its last pass."""
+    """A run of passes over small shards, and its last pass."""
     density = density or HyperbolicSecant()
     problem, gp = make(sizes=(3,) * 6, density=density, variance=0.5)
-    parts = StreamedParts(problem.X, problem.labels, np.ones(6), Scaling.identity(2), density, rows=6)
+    scaling = Scaling.identity(2)
+    shards = StreamedShards(problem.X, problem.labels, np.ones(6), scaling, density, rows=6)
     options = Options(density, **{"hyperparameters": None, "tol": 0.0, "max_iter": 4, **choices})
-    run = _Run(parts, options, callbacks, keep, begun)
-    return run, run.learn(KernelState(gp, first_posterior(gp)), batches, np.random.default_rng(0))
+    execution = Execution(batch_bags=2 if batches else None, keep=keep, begun=begun)
+    rng = np.random.default_rng(0)
+    fit = Fit(Prepared(scaling, gp, shards), options, callbacks, None, execution, rng, 0)
+    return fit, fit.learn(KernelState.first(gp), None)
 
 
 @pytest.mark.parametrize("batches", [False, True])
@@ -50,7 +54,7 @@ def test_a_settled_bound_ends_the_passes():
 
 def test_the_clock_goes_on_where_an_earlier_run_stopped(monkeypatch):
     now = iter(range(100, 300, 5))
-    monkeypatch.setattr(streamed_training, "time", SimpleNamespace(perf_counter=lambda: next(now)))
+    monkeypatch.setattr(training, "time", SimpleNamespace(perf_counter=lambda: next(now)))
     kept = []
     run, _ = ran(keep=kept.append)
     assert [row["seconds"] for row in run.history] == [5, 10, 15, 20]

@@ -4,11 +4,11 @@ from functools import cache
 
 import numpy as np
 import pytest
-from psimil.inference.teaching import taught
 
 from psimil import HyperbolicSecant
 from psimil.inference.calibration import IDENTITY, LatentBags, calibration_helps
 from psimil.inference.options import Options
+from psimil.inference.thresholds import taught
 from tiny import problem, quick
 
 

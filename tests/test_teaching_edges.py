@@ -2,17 +2,16 @@
 
 import numpy as np
 import pytest
-from psimil.inference.monitors import Convergence
-from psimil.inference.teaching import taught
 
 from problems import make, random_posterior
 from psimil import Bags, HyperbolicSecant
 from psimil.foundations.errors import NumericalFailure
+from psimil.inference.ascent import Convergence
 from psimil.inference.calibration import IDENTITY, LatentBags
 from psimil.inference.moments import instance_moments
 from psimil.inference.options import Options
-from psimil.inference.prediction import Prediction
-from psimil.inference.thresholds import bag_threshold
+from psimil.inference.prediction import BagLayout, Prediction
+from psimil.inference.thresholds import bag_threshold, taught
 from psimil.inference.trained import TrainedModel
 from psimil.model.scaling import Scaling
 
@@ -37,7 +36,7 @@ def test_a_model_that_was_taught_nothing_decides_at_one_half():
 
 def test_a_prediction_without_thresholds_decides_at_one_half():
     mean, variance = np.array([-0.1, 0.1, 5.0]), np.zeros(3)
-    bags = (np.arange(3), np.arange(4), None)
+    bags = BagLayout(np.arange(3), np.arange(4))
     found = Prediction.build(bags, (mean, variance), instance_moments(mean, variance), aggregate="max")
     assert found.label.tolist() == found.instance_label.tolist() == [0, 1, 1]
     assert (found.threshold, found.instance_threshold, found.level) == (0.5, 0.5, 0.95)

@@ -2,14 +2,17 @@
 
 import numpy as np
 import pytest
-from psimil.inference.training_by_size import train_by_size
 
-from psimil import GammaMixture, HyperbolicSecant
+from psimil import GammaMixture, HyperbolicSecant, PsiVGPMIL
+from psimil.estimators.parameters import check_parameters, options_of
 from psimil.foundations.errors import InputError
-from psimil.inference import training, training_by_size
+from psimil.inference import preparation, training
+from psimil.inference.ascent import KernelState, pass_over
+from psimil.inference.execution import Execution
 from psimil.inference.options import Options
-from psimil.inference.preparation import Supervision
+from psimil.inference.preparation import Supervision, prepare_in_memory
 from psimil.inference.training import Fit, train
+from psimil.model.label_posteriors import RULES
 from tiny import problem
 
 
@@ -19,10 +22,10 @@ class Begun(Exception):
 
 @pytest.fixture
 def begin(monkeypatch):
-    """The problem, the state and pi that the passes of a fit begin with."""
+    """The shard, the state and pi that the passes of a fit begin with."""
 
     def learn(fit, state, pi):
-        raise Begun(fit.problem, state, pi)
+        raise Begun(fit.prepared.shards, state, pi)
 
     def begin(previous=None, random_state=0, **choices):
         bags, y, _ = problem()
@@ -37,19 +40,19 @@ def begin(monkeypatch):
 
 
 def test_a_chunk_size_streams_even_small_data(begin):
-    assert begin()[0].cache
+    assert begin()[0].keep and begin()[0].whole
     streamed, _, _ = begin(chunk_size=7)
-    assert not streamed.cache
-    assert streamed.chunk_rows == 7
+    assert not streamed.keep and not streamed.whole
+    assert streamed.rows == 7
 
 
 def test_data_that_do_not_fit_are_streamed_without_a_chunk_size(begin, monkeypatch):
-    cached, state, _ = begin()
-    exactly = cached.X.nbytes // cached.X.shape[1] * state.gp.size
-    monkeypatch.setattr(training, "CACHE_BYTES", exactly)
-    assert begin()[0].cache
-    monkeypatch.setattr(training, "CACHE_BYTES", exactly - 1)
-    assert not begin()[0].cache
+    kept, state, _ = begin()
+    exactly = kept.X.nbytes // kept.X.shape[1] * state.gp.size
+    monkeypatch.setattr(preparation, "KEPT_BYTES", exactly)
+    assert begin()[0].keep and begin()[0].whole
+    monkeypatch.setattr(preparation, "KEPT_BYTES", exactly - 1)
+    assert not begin()[0].keep and not begin()[0].whole
 
 
 def test_without_a_start_the_labels_speak_first(begin):
@@ -92,31 +95,40 @@ def model_of(state):
 @pytest.fixture
 def way(monkeypatch):
     """Which way of training is taken: "memory" or "streamed"."""
-    monkeypatch.setattr(training_by_size, "train", lambda *_, **__: "memory")
-    monkeypatch.setattr(training_by_size, "train_streamed", lambda *_, **__: "streamed")
 
-    def way(chunk_size=None, known=None, **how):
+    def prepared(how):
+        def prepare(*_):
+            raise Begun(how)
+
+        return prepare
+
+    monkeypatch.setattr(training, "prepare_in_memory", prepared("memory"))
+    monkeypatch.setattr(training, "prepare_streamed", prepared("streamed"))
+
+    def way(chunk_size=None, known=None, how=None, **given):
         bags, y, _ = problem()
-        options = Options(GammaMixture(), chunk_size=chunk_size)
-        rng = np.random.default_rng(0)
-        return train_by_size(bags, Supervision(y, np.ones(len(y)), known), options, rng=rng, **how)
+        options, execution = Options(GammaMixture(), chunk_size=chunk_size), Execution(**how or {})
+        supervision, rng = Supervision(y, np.ones(len(y)), known), np.random.default_rng(0)
+        with pytest.raises(Begun) as begun:
+            train(bags, supervision, options, rng=rng, execution=execution, **given)
+        return begun.value.args[0]
 
     return way
 
 
 def test_small_data_are_trained_in_memory_and_large_ones_streamed_where_a_chunk_size_is_given(way, monkeypatch):
     N = len(problem()[0].X)
-    monkeypatch.setattr(training_by_size, "LARGE", N)
+    monkeypatch.setattr(training, "LARGE", N)
     assert way() == way(chunk_size=5) == "memory"
-    monkeypatch.setattr(training_by_size, "LARGE", N - 1)
+    monkeypatch.setattr(training, "LARGE", N - 1)
     assert way() == "memory"
     assert way(chunk_size=5) == "streamed"
 
 
-@pytest.mark.parametrize("how", [{"batch_bags": 1}, {"spread": lambda parts: parts}, {"keep": lambda progress: None}])
+@pytest.mark.parametrize("how", [{"batch_bags": 1}, {"spread": lambda shards: shards}, {"keep": lambda progress: None}])
 def test_minibatches_other_machines_and_kept_progress_ask_for_streaming(way, how):
-    assert way(**how) == "streamed"
-    assert way(**how, callbacks=[print]) == "streamed"
+    assert way(how=how) == "streamed"
+    assert way(how=how, callbacks=[print]) == "streamed"
 
 
 @pytest.mark.parametrize(
@@ -125,16 +137,23 @@ def test_minibatches_other_machines_and_kept_progress_ask_for_streaming(way, how
 def test_what_needs_all_instances_at_once_is_taken_in_memory_and_refused_by_streaming(way, what, given):
     assert way(**given) == "memory"
     with pytest.raises(InputError, match=f"do not take {what}"):
-        way(batch_bags=2, **given)
+        way(how={"batch_bags": 2}, **given)
 
 
 def test_a_choice_is_known_by_its_letters_and_its_kind():
     spelled = "".join(["mean", "_", "field"])  # equal to the word in the list, and another object
-    assert Options(HyperbolicSecant(), label_posterior=spelled).label_posterior == "mean_field"
+    parameters = PsiVGPMIL(label_posterior=spelled).get_params(deep=False) | {"density": HyperbolicSecant()}
+    assert options_of(parameters, 3).rule is RULES["mean_field"]
     with pytest.raises(InputError, match="calibrate"):
-        Options(HyperbolicSecant(), calibrate=1)
+        check_parameters({"calibrate": 1})
 
 
 @pytest.mark.parametrize(("aggregate", "first"), [("auto", "noisy_or"), ("noisy_or", "noisy_or"), ("max", "max")])
 def test_bags_are_made_by_noisy_or_until_unseen_bags_choose(aggregate, first):
-    assert Options(HyperbolicSecant(), aggregate=aggregate).first_aggregate == first
+    bags, y, _ = problem()
+    options, rng = Options(HyperbolicSecant(), n_inducing=4, aggregate=aggregate), np.random.default_rng(0)
+    prepared = prepare_in_memory(bags, Supervision(y, np.ones(len(y))), options, rng, None)
+    fit = Fit(prepared, options, (), None, Execution(), rng, 0)
+    state = KernelState.first(prepared.gp)
+    record = pass_over(prepared.shards, state.gp, state.posterior)
+    assert fit.aggregate == fit._model(record).aggregate == first

@@ -21,7 +21,7 @@ from psimil.ct.series import read_series
 from psimil.ct.windows import BLOOD, apply_windows
 from psimil.datasets import digits_bags, make_bags
 from psimil.inference.moments import instance_moments
-from psimil.inference.prediction import Prediction
+from psimil.inference.prediction import BagLayout, Prediction
 from psimil.results.result_set import ResultSet
 from psimil.viewer.app import create_app
 from psimil.viewer.feedback_store import FeedbackStore
@@ -40,7 +40,7 @@ def predicted(mean, offsets, ids, seed=0):
     rng = np.random.default_rng(seed)
     mean = np.asarray(mean, dtype=np.float64)
     variance = rng.uniform(0.1, 2.0, len(mean))
-    bags = (np.asarray(ids), np.asarray(offsets), None)
+    bags = BagLayout(np.asarray(ids), np.asarray(offsets))
     return Prediction.build(bags, (mean, variance), instance_moments(mean, variance), aggregate="noisy_or")
 
 

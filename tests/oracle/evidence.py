@@ -12,8 +12,8 @@ from scipy.special import gammaln
 from oracle.latent_model import LatentModel
 from psimil.foundations.errors import InputError
 from psimil.foundations.linalg import cholesky, solve_lower
+from psimil.foundations.logistic import trapezoid
 from psimil.foundations.numbers import at_least, generator
-from psimil.foundations.quadrature import trapezoid
 
 Array = NDArray[Any]
 

@@ -147,12 +147,12 @@ def prior_root(gp: SparseGP, X: Array) -> Array:
     array([[2.   , 0.022],
            [0.022, 2.   ]])
     """
+    if type(gp) is not SparseGP:
+        raise InputError(f'oracle (residual of {type(gp).__name__}): it is no model. Use "full" or "projected".')
     X = np.asarray(X, dtype=np.float64)
     V = gp.features(X)
     if gp.residual == "projected":
         return V
-    if gp.residual != "full":
-        raise InputError(f'oracle (residual="{gp.residual}"): it is no model. Use "full" or "projected".')
     covariance = gp.kernel.gram(X, X)
     explained = V[:, : len(gp.Z)]
     scale = float(np.mean(np.diag(covariance)))

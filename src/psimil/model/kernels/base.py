@@ -19,7 +19,7 @@ class Kernel(ABC):
     """A positive definite function of two points with positive parameters, learned as their logarithms.
 
     A kernel is a frozen dataclass; its fields are its parameters, each a number, or where the field is not called
-    ``variance``, one number per feature. None stands for what :meth:`resolve` fills in.
+    ``variance``, one number per feature or None for what :meth:`resolve` fills in.
 
     Examples
     --------
@@ -54,7 +54,7 @@ class Kernel(ABC):
     def __post_init__(self) -> None:
         """Refuse parameters that are not positive."""
         for name, value in vars(self).items():
-            if value is not None and not isinstance(value, Kernel):
+            if not isinstance(value, Kernel) and (name == "variance" or value is not None):
                 positive(value, name, most=0 if name == "variance" else 1)
 
     @property
