@@ -75,7 +75,7 @@ gap: $(DEV)  ## Measure the gap of the variational posterior, write docs/inferen
 
 docs: $(DEV)  ## Build the site in site/, run every block of README and docs/, check notation
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
-	$(ONE_THREAD) $(BIN)/python -m pytest tests/test_docs.py tests/test_notation.py
+	$(ONE_THREAD) $(BIN)/python -m pytest tests/house/test_docs.py tests/house/test_notation.py
 
 clean:  ## Remove the environment and everything generated
 	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage .coverage.* htmlcov

@@ -21,9 +21,9 @@ ROOT = Path(__file__).parents[1]
 TYPES = ("Prescott", "Nehalem", "Sandybridge", "Haswell", "Zen", "SkylakeX", "Cooperlake", "Sapphirerapids")
 ALIASES = {"Katmai": "Prescott"}  # what OpenBLAS calls the kernels of Prescott
 ILLEGAL_INSTRUCTION = (-4, 132, 0xC000001D)  # as POSIX, a shell and Windows say it
-VARIABLE = "PSIMIL_CORE_TYPE"  # the type that the tests are to find, see tests/test_core_types.py
+VARIABLE = "PSIMIL_CORE_TYPE"  # the type that the tests are to find, see tests/house/test_core_types.py
 
-# tests/test_<name>.py of factorisations, passes, bounds, moments, predictions, fits, files, parts and bits
+# test_<name>.py below tests/, of factorisations, passes, bounds, moments, predictions, fits, files, parts and bits
 NUMERICAL = """
     core_types linalg sparse_gp_edges conditional_variance conditioning equal_bits kernels kernel_facts densities
     quadrature moments moment_digits moment_tails latent_range pass bound problem_chunks leave_one_out log_z collapsed
@@ -31,22 +31,22 @@ NUMERICAL = """
     minibatch_steps parts storage identities estimator_predict
 """.split()
 SINGLE = (
-    "tests/test_sklearn.py::test_pickle_and_joblib_keep_a_fitted_model",
-    "tests/test_cluster.py::test_workers_give_the_bits_of_one_process[density0]",
-    "tests/test_cluster.py::test_predictions_have_the_bits_of_one_process",
+    "tests/estimators/test_sklearn.py::test_pickle_and_joblib_keep_a_fitted_model",
+    "tests/cluster/test_cluster.py::test_workers_give_the_bits_of_one_process[density0]",
+    "tests/cluster/test_cluster.py::test_predictions_have_the_bits_of_one_process",
 )
 # Long, and about what is learned rather than about digits
 LEFT_OUT = (
-    "tests/test_parts.py::test_a_streamed_fit_predicts_as_well_as_one_in_memory",
-    "tests/test_parts.py::test_minibatches_reach_the_bound_of_whole_passes_in_two",
-    "tests/test_robustness.py::test_every_output_is_finite",
-    "tests/test_storage.py::test_load_gives_equal_bits",
-    "tests/test_bound.py::test_chain_of_bounds",
-    "tests/test_collapsed.py::test_kernel_steps_never_lower_the_bound",
-    "tests/test_bound.py::test_copies_of_one_negative_instance",
-    "tests/test_label_posteriors.py::test_mean_field_sweep_never_lowers_the_bound_where_parallel_updates_do",
-    "tests/test_identities.py::test_acceleration_arrives_where_plain_ascent_does",
-    "tests/test_identities.py::test_runaway_of_latents_with_the_number_of_instances",
+    "tests/inference/test_parts.py::test_a_streamed_fit_predicts_as_well_as_one_in_memory",
+    "tests/inference/test_parts.py::test_minibatches_reach_the_bound_of_whole_passes_in_two",
+    "tests/laws/test_robustness.py::test_every_output_is_finite",
+    "tests/files/test_storage.py::test_load_gives_equal_bits",
+    "tests/inference/test_bound.py::test_chain_of_bounds",
+    "tests/inference/test_collapsed.py::test_kernel_steps_never_lower_the_bound",
+    "tests/inference/test_bound.py::test_copies_of_one_negative_instance",
+    "tests/model/test_label_posteriors.py::test_mean_field_sweep_never_lowers_the_bound_where_parallel_updates_do",
+    "tests/laws/test_identities.py::test_acceleration_arrives_where_plain_ascent_does",
+    "tests/laws/test_identities.py::test_runaway_of_latents_with_the_number_of_instances",
 )
 
 PROBE = """
@@ -99,7 +99,8 @@ def that_run(names: list[str]) -> list[str]:
 def numerical() -> list[str]:
     """The numerical tests, as arguments of pytest."""
     left_out = [f"--deselect={name}" for name in LEFT_OUT]
-    return [*(f"tests/test_{name}.py" for name in NUMERICAL), *SINGLE, *left_out]
+    files = {path.stem: str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("test_*.py")}
+    return [*(files[f"test_{name}"] for name in NUMERICAL), *SINGLE, *left_out]
 
 
 def main() -> int:

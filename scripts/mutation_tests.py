@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+ROOT = Path(__file__).resolve().parents[1]
+
 TESTS = {
     "files/atomic": "atomic storage store_writer",
     "files/schema": "model_file_edges kernel_facts storage_damage storage",
@@ -57,4 +59,5 @@ def files_for(file: str) -> list[str]:
     """The test files of a module, the most specific first, and the module itself for its doctests."""
     module = str(Path(file).with_suffix(""))
     mapped = TESTS.get(module) or TESTS[str(Path(module).parent)]
-    return [*(f"tests/test_{name}.py" for name in mapped.split()), f"src/psimil/{file}"]
+    paths = {path.stem: str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("test_*.py")}
+    return [*(paths[f"test_{name}"] for name in mapped.split()), f"src/psimil/{file}"]

@@ -130,8 +130,8 @@ def notices(mistake: Mistake, python: str) -> bool:
         if text.count(mistake.right) == 0:
             raise SystemExit(f"{mistake.name}: {mistake.file} no longer holds {mistake.right!r}")
         path.write_text(text.replace(mistake.right, mistake.wrong))
-        files = [f"tests/test_{name}.py" for name in mistake.tests.split()]
-        files = [file for file in files if (ROOT / file).exists()]
+        paths = {path.stem: str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("test_*.py")}
+        files = [paths[f"test_{name}"] for name in mistake.tests.split() if f"test_{name}" in paths]
         command = [python, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", "not slow", *files]
         environment = {**os.environ, "PYTHONPATH": str(Path(folder) / "src"), "OPENBLAS_NUM_THREADS": "1"}
         run = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
