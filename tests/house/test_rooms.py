@@ -9,6 +9,7 @@ import pytest
 import psimil
 
 ROOT = Path(psimil.__file__).parent
+TESTS = Path(__file__).parents[1]
 FILES = sorted(ROOT.rglob("*.py"))
 LOW = {"foundations", "compute", "model"}
 CORE = LOW | {"inference"}
@@ -25,8 +26,7 @@ NEIGHBOURS = {
     "datasets": {"foundations", "model", "files", "data"},
     "store": {"foundations", "model", "inference", "files", "data", "datasets"},
     "cluster": CORE | {"files", "store"},
-    "distributed": CORE | {"files", "store"},
-    "estimators": CORE | {"version", "files", "store", "cluster", "distributed", "paper"},
+    "estimators": CORE | {"version", "files", "store", "cluster", "paper"},
     "results": CORE | {"version", "files", "data", "estimators"},
     "figures": {"foundations", "model", "files", "results"},
     "paper.baselines": {"foundations", "model", "estimators"},
@@ -41,7 +41,6 @@ NEIGHBOURS = {
 NEIGHBOURS["cli"] = set(NEIGHBOURS)
 NEIGHBOURS["__init__"] = {"version"}
 NEIGHBOURS["__main__"] = {"cli"}
-EXPECTED = {"compute", "cluster", "distributed"}  # rooms that may not be there
 QUIET = {"os", "pathlib", "io", "logging", "pandas", "sys", "shutil", "tempfile", "subprocess", "socket", "matplotlib"}
 LIMIT = 300
 
@@ -112,7 +111,7 @@ IN_CORE = [f for f in FILES if room_of(module_of(f)) in CORE | {"paper"}]
 
 def test_there_is_something_to_read():
     assert len(FILES) > 40
-    assert {room_of(module_of(f)) for f in FILES} >= set(NEIGHBOURS) - EXPECTED
+    assert {room_of(module_of(f)) for f in FILES} >= set(NEIGHBOURS)
     assert len(IN_CORE) > 25
 
 
@@ -269,6 +268,15 @@ def test_rooms_inside_rooms_have_rules_of_their_own(tmp_path, monkeypatch):
     test_a_room_knows_its_neighbours_only(high)
     with pytest.raises(AssertionError, match=r"presets \(paper\) imports psimil.estimators"):
         test_a_room_knows_its_neighbours_only(low)
+
+
+def test_tests_stand_in_the_rooms_of_what_they_test():
+    """Beside the rooms: laws that everything obeys, the house itself, what tests share, and slow exact answers."""
+    folders = {path.parent.relative_to(TESTS).parts[0] for path in TESTS.rglob("test_*.py")}
+    rooms = {room.split(".")[0] for room in NEIGHBOURS}
+    assert folders <= rooms | {"laws", "house"}
+    assert folders >= CORE | {"cluster", "estimators", "paper", "laws", "house"}
+    assert {path.name for path in TESTS.glob("*.py")} == {"conftest.py"}
 
 
 def test_a_circle_of_rooms_is_seen(monkeypatch):

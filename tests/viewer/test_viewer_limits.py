@@ -241,8 +241,9 @@ def settled(condition, seconds=300.0):
 @contextlib.contextmanager
 def process(kind):
     """A server in a process of its own: its process, and a client with a session."""
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT / 'tests'}", "OPENBLAS_NUM_THREADS": "1"}
-    command = [sys.executable, str(ROOT / "tests" / "viewed.py"), "0", kind]
+    support = ROOT / "tests" / "support"
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{support}", "OPENBLAS_NUM_THREADS": "1"}
+    command = [sys.executable, str(support / "viewed.py"), "0", kind]
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as server:
         try:
             address = server.stdout.readline().split("/#")[0]
