@@ -5,11 +5,10 @@ from itertools import islice, pairwise, product
 
 import numpy as np
 import pytest
-from psimil.inference.fitting import iterate, random_labels, start_from_labels
-from psimil.inference.learning import KernelState
 
 from problems import DENSITIES, FOUR, dense, log_psi, make, name, normal_grid
-from psimil.inference.bound import Bound
+from psimil.inference.ascent import KernelState, ascend, start_from_labels
+from psimil.inference.passes import Bound
 from psimil.inference.posterior import Posterior
 from psimil.model.densities import GammaMixture, HyperbolicSecant
 from psimil.model.kernels import RBF
@@ -43,7 +42,7 @@ def random_problem(i, dtype=np.float64):
 
 def bounds(problem, gp, passes=PASSES, posterior=None, pi=None, accelerate=False):
     start = KernelState(gp, posterior or Posterior.prior(gp.size))
-    records = iterate(problem, start, pi=pi, accelerate=accelerate)
+    records = ascend(problem, start, pi=pi, accelerate=accelerate)
     return np.array([record.bound.total for record in islice(records, passes)])
 
 
@@ -87,9 +86,7 @@ def test_bound_falls_by_rounding_only_in_single_precision():
 def test_bound_never_falls_from_random_labels(start):
     for i in range(48):
         problem, gp = random_problem(i)
-        pi = random_labels(problem, start, np.random.default_rng(i))
-        assert pi.shape == (len(problem.X),)
-        assert 0 <= pi.min() <= pi.max() <= start
+        pi = np.random.default_rng(i).uniform(0.0, start, len(problem.X))
         L = bounds(problem, gp, 10, start_from_labels(gp, problem, pi), pi)
         assert (L[:-1] - L[1:]).max() <= 1e-9 * np.abs(L).max()
 
@@ -100,7 +97,7 @@ def test_secant_bound_is_below_zero_at_any_size():
     for i in range(500):
         if isinstance(COMBINATIONS[i % 24][0], HyperbolicSecant) and i % 3:  # unweighted: weights are not a model
             problem, gp = random_problem(i)
-            record = next(islice(iterate(problem, KernelState(gp, Posterior.prior(gp.size))), 9, 10))
+            record = next(islice(ascend(problem, KernelState(gp, Posterior.prior(gp.size))), 9, 10))
             assert record.bound.log_z == pytest.approx(-len(problem.X) * np.log(np.pi), rel=1e-13)
             assert record.bound.total <= 0
             checked += 1
@@ -160,7 +157,7 @@ def test_chain_of_bounds(density, H, sizes, T, residual, bias, variance):
     totals = {}
     for rule in ("mean_field", "exact"):
         problem, gp = make(4, sizes, T=T, rule=rule, **options)
-        record = next(islice(iterate(problem, KernelState(gp, Posterior.prior(gp.size))), 29, 30))
+        record = next(islice(ascend(problem, KernelState(gp, Posterior.prior(gp.size))), 29, 30))
         totals[rule] = record.bound.total + record.bound.log_z
     log_z, log_p = evidence(problem, gp)
     x, w = normal_grid()
@@ -179,7 +176,7 @@ def test_without_log_z_nothing_bounds_the_gamma_model():
     bare, proper = [], []
     for variance in (0.5, 5.0, 50.0, 500.0):
         problem, gp = make(1, (2,), T=[0], density=GammaMixture(1.0, 4.0), H=100.0, variance=variance, M=2)
-        L = bounds(problem, gp, 200)[-1] + next(iterate(problem, KernelState(gp, Posterior.prior(2)))).bound.log_z
+        L = bounds(problem, gp, 200)[-1] + next(ascend(problem, KernelState(gp, Posterior.prior(2)))).bound.log_z
         bare.append(L)
         proper.append(L - evidence(problem, gp)[0])
     assert max(proper) < 0
@@ -200,7 +197,7 @@ def test_copies_of_one_negative_instance(density, N, v, mu, true, by_jensen, log
     """One latent value, so log Z and log p(T) are one-dimensional integrals; Jensen's value is no bound."""
     problem, gp = make(0, (1,) * N, T=[0] * N, density=density, variance=v, M=1)
     problem.X[:] = gp.Z[0]
-    record = next(islice(iterate(problem, KernelState(gp, Posterior.prior(1)), accelerate=False), 699, 700))
+    record = next(islice(ascend(problem, KernelState(gp, Posterior.prior(1)), accelerate=False), 699, 700))
     x, w = normal_grid(6001, 60.0)
     f = np.sqrt(v) * x
     log_weight = -0.5 * x**2 - np.log(np.exp(-0.5 * x**2).sum()) + N * log_psi(density, f)
@@ -220,7 +217,7 @@ def test_copies_of_one_negative_instance(density, N, v, mu, true, by_jensen, log
 def test_one_more_pass_at_the_fixed_point_changes_nothing(density, rule):
     """I20."""
     problem, gp = make(2, density=density, rule=rule, H=100.0, variance=1.0, bias=1.0)
-    records = islice(iterate(problem, KernelState(gp, Posterior.prior(gp.size))), 800)
+    records = islice(ascend(problem, KernelState(gp, Posterior.prior(gp.size))), 800)
     totals = (record.bound.total for record in records)
     assert any(abs(after - before) < 1e-10 for before, after in pairwise(totals))
 
@@ -236,7 +233,7 @@ def test_scale_of_psi_does_not_matter(factor):
     results = []
     for density in (GammaMixture(1.0, 1.0), Scaled(1.0, 1.0)):
         problem, gp = make(3, density=density, kernel=RBF(1.0, 1.0))
-        passes = iterate(problem, KernelState(gp, Posterior.prior(gp.size)), accelerate=False)
+        passes = ascend(problem, KernelState(gp, Posterior.prior(gp.size)), accelerate=False)
         record = next(islice(passes, 19, 20))
         results.append((record.bound.total, record.local.mu))
     assert results[0][0] == pytest.approx(results[1][0], rel=1e-11)

@@ -8,16 +8,14 @@ import pytest
 
 from problems import central_difference, normal_grid, offsets_of
 from psimil.inference.calibration import (
-    IDENTITY,
     PRIOR,
-    Calibration,
     LatentBags,
     bag_log_likelihoods,
     best_aggregate,
     calibration_helps,
     fit_calibration,
-    log_likelihood,
 )
+from psimil.inference.moments import IDENTITY, Calibration
 
 
 def sigma(f):
@@ -32,6 +30,12 @@ def bags_of(seed=0, count=25, aggregate="noisy_or", spread=1.0):
         spread * rng.normal(-1, 1, size=N), rng.uniform(0, 2, size=N), offsets_of(sizes),
         rng.integers(0, 2, size=count), rng.choice([0.5, 1.0, 2.0], size=count), aggregate,
     )  # fmt: skip
+
+
+def log_likelihood(bags, parameters):
+    """Its sum over bags with their weights, and the gradient (3,)."""
+    values, slopes = bag_log_likelihoods(bags, parameters)
+    return float(bags.weights @ values), slopes @ bags.weights
 
 
 def brute_force(bags, parameters):

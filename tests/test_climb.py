@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from psimil.inference.learning import REACH, CollapsedStep, KernelState
 
 from problems import make, random_posterior
-from psimil.inference.collapsed import Collapsed
+from psimil.inference.ascent import KernelState
+from psimil.inference.collapsed import REACH, Collapsed, CollapsedStep
 
 
 def climbed(peak, size=1.0, steps=5):

@@ -5,15 +5,14 @@ from itertools import islice, pairwise, product
 import numpy as np
 import pytest
 from numpy.polynomial.hermite_e import hermegauss
-from psimil.inference.fitting import Schedule, iterate
-from psimil.inference.learning import CollapsedStep, KernelState, with_kernel
-from psimil.inference.local_pass import Local, Projection, local_pass
 
 from problems import CUSTOM, DENSITIES, central_difference, dense, log_psi, make, name, random_posterior, theta
 from psimil.foundations.errors import DataWarning, NumericalFailure
-from psimil.inference import learning
-from psimil.inference.collapsed import collapsed_bound
+from psimil.inference.ascent import KernelState, Pass, Schedule, ascend
+from psimil.inference.collapsed import CollapsedBound, CollapsedStep
+from psimil.inference.passes import Bound, Local, Statistics, run_pass
 from psimil.inference.posterior import Posterior
+from psimil.inference.sparse_gp import SparseGP
 from psimil.model.densities import GammaMixture, HyperbolicSecant, StudentT
 from psimil.model.kernels import RBF, Constant, Linear, Matern32, Matern52
 
@@ -32,7 +31,18 @@ WEIGHTS = [1.0, 2.0, 0.5, 1.0, 3.0]
 
 def locals_of(problem, gp, seed=3):
     """theta and pi of a pass from a random q(v)."""
-    return local_pass(Projection.build(gp, problem), random_posterior(gp.size, seed), problem)[0]
+    return run_pass(problem, gp, random_posterior(gp.size, seed))[0]
+
+
+def collapsed_bound(gp, local, problem, *, log_z=True):
+    """F at the kernel of ``gp``, for theta and pi that are at hand."""
+    return CollapsedBound(problem, KernelState(gp, Posterior.prior(gp.size)), local, log_z)(gp)
+
+
+def last_pass(gp, local, step):
+    """The record of a pass that found ``local``."""
+    nothing = Statistics(np.zeros((gp.size, gp.size)), np.zeros(gp.size), 0.0, 0.0, 0.0, 0.0)
+    return Pass(gp, Posterior.prior(gp.size), nothing, Bound(0.0, 0.0, 0.0, 0.0, 0.0, 0.0), step, local=local)
 
 
 def jensen_oracle(density, variance):
@@ -49,7 +59,7 @@ def test_gradient_equals_differences(kernel, residual, density, log_z):
     """dF / d log parameter to 1e-6, with a constant mean, weights and several chunks."""
     M = 3 if kernel == "linear" else 5  # rank D
     problem, gp = make(
-        2, D=3, M=M, density=density, residual=residual, bias=1.3, kernel=KERNELS[kernel], weights=WEIGHTS, chunk_rows=4
+        2, D=3, M=M, density=density, residual=residual, bias=1.3, kernel=KERNELS[kernel], weights=WEIGHTS, rows=4
     )
     assert gp.jitter == 0.0
     local = locals_of(problem, gp)
@@ -57,22 +67,20 @@ def test_gradient_equals_differences(kernel, residual, density, log_z):
     assert found.gradient.shape == gp.kernel.log_parameters.shape
 
     def value(x):
-        return collapsed_bound(with_kernel(gp, x), local, problem, log_z=log_z).value
+        return collapsed_bound(gp.with_parameters(x), local, problem, log_z=log_z).value
 
     expected = central_difference(value, gp.kernel.log_parameters)
     np.testing.assert_allclose(found.gradient, expected, rtol=1e-6, atol=1e-6 * np.abs(expected).max())
 
 
-@pytest.mark.parametrize("cache", [True, False])
+@pytest.mark.parametrize("memory", [{"keep": True}, {"keep": False}, {"whole": False}], ids=str)
 @pytest.mark.parametrize("residual", ["full", "projected"])
 @pytest.mark.parametrize("bias", [0.0, 1.3])
-def test_gradient_without_a_mean_and_streamed(residual, bias, cache):
-    problem, gp = make(
-        5, D=3, M=6, density=GammaMixture(1.0, 1.0), residual=residual, bias=bias, chunk_rows=4, cache=cache
-    )
+def test_gradient_without_a_mean_and_streamed(residual, bias, memory):
+    problem, gp = make(5, D=3, M=6, density=GammaMixture(1.0, 1.0), residual=residual, bias=bias, rows=4, **memory)
     local = locals_of(problem, gp)
     expected = central_difference(
-        lambda x: collapsed_bound(with_kernel(gp, x), local, problem).value, gp.kernel.log_parameters
+        lambda x: collapsed_bound(gp.with_parameters(x), local, problem).value, gp.kernel.log_parameters
     )
     np.testing.assert_allclose(collapsed_bound(gp, local, problem).gradient, expected, rtol=1e-6)
 
@@ -81,7 +89,7 @@ def test_gradient_without_a_mean_and_streamed(residual, bias, cache):
 @pytest.mark.parametrize(("residual", "bias"), list(product(["full", "projected"], [0.0, 1.7])))
 def test_value_is_the_maximum_over_q_by_dense_algebra(density, residual, bias):
     """F of DESIGN section 3 in the coordinates of u, plus Jensen's log Z; and the q(v) that attains it."""
-    problem, gp = make(1, density=density, residual=residual, bias=bias, weights=WEIGHTS, chunk_rows=5)
+    problem, gp = make(1, density=density, residual=residual, bias=bias, weights=WEIGHTS, rows=5)
     local = locals_of(problem, gp)
     found = collapsed_bound(gp, local, problem)
     model = dense(problem, gp)
@@ -127,7 +135,7 @@ def test_kernel_steps_never_lower_the_bound(density, residual, kernel, rule):
         problem, gp = make(
             seed, sizes, D=3, M=6, density=density, residual=residual, kernel=KERNELS[kernel], bias=2.0, H=H, rule=rule
         )
-        steps = iterate(
+        steps = ascend(
             problem, KernelState(gp, Posterior.prior(gp.size)), step_kernel=CollapsedStep(), schedule=Schedule(2, 2, 4)
         )
         records = list(islice(steps, 12))
@@ -141,7 +149,7 @@ def test_kernel_steps_never_lower_the_bound(density, residual, kernel, rule):
 
 def test_learned_kernel_is_stationary_for_the_bound():
     problem, gp = make(3, np.full(20, 3), D=2, M=8, bias=2.0, residual="full")
-    steps = iterate(
+    steps = ascend(
         problem,
         KernelState(gp, Posterior.prior(gp.size)),
         step_kernel=CollapsedStep(steps=20),
@@ -158,15 +166,15 @@ def test_a_step_that_fails_numerically_is_refused_with_a_warning(monkeypatch):
         raise NumericalFailure("no factor")
 
     problem, gp = make(0)
-    monkeypatch.setattr(learning, "with_kernel", fail)
+    monkeypatch.setattr(SparseGP, "with_parameters", fail)
     state = KernelState(gp, Posterior.prior(gp.size))
     with pytest.warns(DataWarning, match="kernel step refused at iteration 7"):
-        assert CollapsedStep()(state, locals_of(problem, gp), problem, 7) is state
+        assert CollapsedStep()(state, last_pass(gp, locals_of(problem, gp), 7), problem) is state
 
 
 def test_a_step_changes_no_parameter_by_more_than_ten():
     problem, gp = make(0, np.full(30, 2), variance=1e-6, lengthscale=50.0)
     local = Local(*(np.asarray(v) for v in (np.zeros(60), np.ones(60), np.full(60, 0.25), np.tile([0.0, 1.0], 30))))
-    after = CollapsedStep(steps=50)(KernelState(gp, Posterior.prior(gp.size)), local, problem, 1)
+    after = CollapsedStep(steps=50)(KernelState(gp, Posterior.prior(gp.size)), last_pass(gp, local, 1), problem)
     change = after.gp.kernel.log_parameters - gp.kernel.log_parameters
     assert np.abs(change).max() <= np.log(10.0) + 1e-12

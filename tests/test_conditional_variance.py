@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
-from psimil.inference.latent import latent_moments
 from scipy.linalg import lapack
 
 from psimil.foundations.linalg import SMALLEST_EIGENVALUE, smallest_eigenvalue
-from psimil.inference.posterior import Posterior
+from psimil.inference.posterior import Posterior, latent_moments
 from psimil.inference.sparse_gp import SparseGP
 from psimil.model.kernels import RBF, Constant, Linear, Matern32, Matern52, Sum
 

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from psimil.inference.fitting import first_posterior
-from psimil.inference.local_pass import Projection, local_pass
-from psimil.inference.problem import Problem
 
 from psimil.inference import sparse_gp
+from psimil.inference.ascent import KernelState
 from psimil.inference.collapsed import CollapsedBound
+from psimil.inference.passes import run_pass
+from psimil.inference.shards import Shard
 from psimil.inference.sparse_gp import SparseGP
 from psimil.model.densities import HyperbolicSecant
 from psimil.model.kernels import RBF, Linear
@@ -40,14 +40,17 @@ def test_both_ways_give_the_same_bound_gradient_and_posterior(monkeypatch):
     rng = np.random.default_rng(1)
     offsets = np.arange(0, 301, 10)
     labels = Labels(rng.integers(0, 2, 30), offsets)
-    problem = Problem(rng.normal(size=(300, 3)), labels, np.ones(30), HyperbolicSecant())
+    shard = Shard(rng.normal(size=(300, 3)), labels, np.ones(30), HyperbolicSecant())
     gp = SparseGP.build(KERNEL, points(1.0), bias=2.0)
-    local, _ = local_pass(Projection.build(gp, problem), first_posterior(gp), problem)
-    end = CollapsedBound(problem, local)(gp)
+    state = KernelState.first(gp)
+    local, _ = run_pass(shard, gp, state.posterior)
+    assert shard.unwhitened(gp)
+    end, sums = CollapsedBound(shard, state, local)(gp), run_pass(shard, gp, state.posterior)[1]
     monkeypatch.setattr(sparse_gp, "VERY_WELL_CONDITIONED", 1.0)
-    single = CollapsedBound(problem, local)
     assert not gp.sums_can_be_whitened(np.float64)
-    found = single(gp)
+    found, one_by_one = CollapsedBound(shard, state, local)(gp), run_pass(shard, gp, state.posterior)[1]
     assert end.value == pytest.approx(found.value, rel=1e-10)
     np.testing.assert_allclose(end.gradient, found.gradient, rtol=1e-8, atol=1e-9)
     np.testing.assert_allclose(end.posterior.m, found.posterior.m, rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(sums.V_theta_V, one_by_one.V_theta_V, rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(sums.V_kappa, one_by_one.V_kappa, rtol=1e-10, atol=1e-10)

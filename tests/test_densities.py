@@ -10,7 +10,6 @@ from problems import CUSTOM, DENSITIES, name
 from psimil.foundations.errors import DataWarning, InputError
 from psimil.model.custom_density import density_from_log
 from psimil.model.densities import (
-    ClippedGammaMixture,
     Density,
     GammaMixture,
     HyperbolicSecant,
@@ -19,6 +18,7 @@ from psimil.model.densities import (
     runs_away,
     warn_if_runaway,
 )
+from psimil.paper.published import ClippedGammaMixture
 
 getcontext().prec = 60
 C = [0.0, *(10.0**k for k in range(-12, 5)), 2.5, 7e-4, 9.99e-4, 1.001e-3, 1600.0]

@@ -4,22 +4,23 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from psimil.inference.local_pass import Projection, local_pass
 
 from problems import make, random_posterior
 from psimil import RBF, Constant, Linear, Matern32, Matern52
-from psimil.foundations import blas
+from psimil.compute.numpy_backend import NUMPY
 from psimil.foundations.errors import InputError
+from psimil.inference import sparse_gp
+from psimil.inference.ascent import KernelState
 from psimil.inference.collapsed import CollapsedBound
+from psimil.inference.passes import run_pass
+from psimil.inference.sparse_gp import SparseGP
 from psimil.model.densities import GammaMixture, HyperbolicSecant
 from psimil.model.kernels.base import Kernel
 from tiny import problem as tiny_problem
 from tiny import quick
 
 torch = pytest.importorskip("torch")
-device_rows = pytest.importorskip("psimil.inference.device_rows")
-torch_gram = pytest.importorskip("psimil.model.kernels.torch_gram")
-torch_linalg = pytest.importorskip("psimil.foundations.torch_linalg")
+torch_backend = pytest.importorskip("psimil.compute.torch_backend")
 
 KERNELS = [
     RBF(1.5, 1.2),
@@ -29,50 +30,81 @@ KERNELS = [
     Linear(0.4) + RBF(1.5, 1.2),
     Constant(0.3) + Matern52(1.0, 1.0),
 ]
+CPU = torch_backend.TorchBackend("cpu")
 CLOSE = {"rtol": 1e-10, "atol": 1e-10}
 
 
-class NumPy:
-    """The primitives as they are."""
-
-    multiply_upper, solve_lower_right = staticmethod(blas.multiply_upper), staticmethod(blas.solve_lower_right)
-    add_gram = staticmethod(blas.add_gram)
-
-    @staticmethod
-    def array(A):
-        return np.array(A)
-
-    @staticmethod
-    def values(A):
-        return A
+def rows_of(backend, V):
+    """V where the backend keeps it."""
+    return torch.tensor(V) if backend is CPU else V.copy()
 
 
-class Torch(NumPy):
-    """The primitives on tensors."""
-
-    multiply_upper = staticmethod(torch_linalg.multiply_upper)
-    solve_lower_right = staticmethod(torch_linalg.solve_lower_right)
-    add_gram = staticmethod(torch_linalg.add_gram)
-    values = staticmethod(torch_linalg.to_host)
-
-    @staticmethod
-    def array(A):
-        return torch_linalg.to_device(A, "cpu")
-
-
-@pytest.mark.parametrize("room", [NumPy, Torch])
-@pytest.mark.parametrize("shape", [(1, 1), (3, 2), (7, 7), (50, 20), (0, 3)])
-def test_primitives_keep_their_contract(room, shape):
+@pytest.mark.parametrize("backend", [NUMPY, CPU], ids=["numpy", "torch"])
+@pytest.mark.parametrize("shape", [(1, 1), (3, 2), (7, 7), (50, 20), (0, 3), (2000, 5)])
+def test_sums_over_rows_keep_their_contract(backend, shape):
     rng = np.random.default_rng(0)
     n, M = shape
-    W, full = rng.normal(size=(n, M)), rng.normal(size=(M, M)) + 5 * np.eye(M)
-    upper, lower = np.triu(full), np.tril(full)
-    found = room.values(room.multiply_upper(room.array(W), room.array(full)))
-    np.testing.assert_allclose(found, W @ upper, **CLOSE)
-    found = room.values(room.solve_lower_right(room.array(W), room.array(full)))
-    np.testing.assert_allclose(found @ lower.T, W, **CLOSE)
-    found = room.values(room.add_gram(room.array(full), room.array(W)))
-    np.testing.assert_allclose(np.triu(found), np.triu(full + W.T @ W), **CLOSE)
+    V, full, m = rng.normal(size=(n, M)), rng.normal(size=(M, M)), rng.normal(size=M)
+    theta, kappa = rng.uniform(0.0, 2.0, size=n), rng.normal(size=n)
+    mean, squares = backend.row_squares(rows_of(backend, V), m, full)  # the lower part is not read
+    np.testing.assert_allclose(mean, V @ m, **CLOSE)
+    np.testing.assert_allclose(squares, np.square(V @ np.triu(full)).sum(axis=1), **CLOSE)
+    gram, linear = backend.weighted_sums(rows_of(backend, V), theta, kappa)
+    np.testing.assert_allclose(gram, V.T @ (theta[:, None] * V), **CLOSE)
+    np.testing.assert_allclose(linear, V.T @ kappa, **CLOSE)
+    assert gram.dtype == linear.dtype == np.float64
+    np.testing.assert_array_equal(backend.on_host(rows_of(backend, V)), V)
+
+
+@pytest.mark.parametrize("backend", [NUMPY, CPU], ids=["numpy", "torch"])
+@pytest.mark.parametrize("whitened_by", ["product", "solve"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("bias", [0.0, 2.0])
+def test_features_keep_their_contract(backend, whitened_by, dtype, bias, monkeypatch):
+    rng = np.random.default_rng(1)
+    X, Z = rng.normal(size=(9, 2)).astype(dtype), rng.normal(size=(4, 2))
+    gp = SparseGP.build(RBF(1.5, 1.2), Z, bias=bias)
+    close = CLOSE if dtype == np.float64 else {"rtol": 1e-5, "atol": 1e-5}
+    if whitened_by == "solve":
+        monkeypatch.setattr(sparse_gp, "WELL_CONDITIONED", {4: 1.0, 8: 1.0})
+    assert gp.well_conditioned(X.itemsize) == (whitened_by == "product")
+    K = backend.features(gp, X, whiten=False)
+    expected = np.column_stack([gp.kernel.gram(X, Z), *([np.full(9, bias)] if bias else [])])
+    np.testing.assert_allclose(backend.on_host(K), expected, **close)
+    before, out = backend.on_host(K).copy(), backend.features(gp, X, whiten=False)
+    for V in (backend.features(gp, X), backend.features(gp, X, K=K), backend.features(gp, X, K=K, out=out)):
+        host = backend.on_host(V)
+        assert host.dtype == dtype
+        np.testing.assert_allclose(host[:, :4] @ gp.L.T, expected[:, :4], **close)
+        np.testing.assert_array_equal(host[:, 4:], expected[:, 4:])
+    assert V is out
+    np.testing.assert_array_equal(backend.on_host(K), before)
+
+
+@pytest.mark.parametrize("backend", [NUMPY, CPU], ids=["numpy", "torch"])
+@pytest.mark.parametrize("with_slope", [False, True])
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+def test_the_adjoint_keeps_its_contract(backend, with_slope, kernel):
+    """That of dF / dK_xz = diag(theta) V W + kappa w' + 2 diag(slope) V L^-1, spelled out."""
+    rng = np.random.default_rng(2)
+    X, Z, M = rng.normal(size=(9, 2)), rng.normal(size=(4, 2)), 4
+    gp = SparseGP.build(kernel, Z, bias=1.5)
+    theta, kappa, weights = rng.uniform(size=9), rng.normal(size=9), rng.normal(size=(M + 2, M))
+    slope = rng.normal(size=9) if with_slope else None
+    K, V = backend.features(gp, X, whiten=False), backend.features(gp, X)
+    v = backend.on_host(V).copy()
+    A = theta[:, None] * v @ weights[:-1] + np.outer(kappa, weights[-1])
+    moved = np.zeros((M, M))
+    if with_slope:
+        A += 2.0 * slope[:, None] * np.linalg.solve(gp.L.T, v[:, :M].T).T
+        moved = v[:, :M].T @ (slope[:, None] * v[:, :M])
+    found = backend.kernel_adjoint(gp, X, K, V, (theta, kappa, slope), weights)
+    np.testing.assert_allclose(found[0], kernel.gram_adjoint(X, Z, A), rtol=1e-9, atol=1e-10)
+    np.testing.assert_allclose(found[1], moved, **CLOSE)
+
+
+def test_results_of_a_device_come_in_order():
+    assert list(CPU.map(abs, [-1, 2, -3])) == [1, 2, 3]
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
@@ -81,38 +113,39 @@ def test_gram_and_its_gradient_equal_those_of_numpy(kernel):
     X, Z, A = rng.normal(size=(9, 2)), rng.normal(size=(4, 2)), rng.normal(size=(9, 4))
     X[0] = Z[0]  # distance zero, where the root of a Matern kernel has no slope
     parameters = torch.tensor(kernel.log_parameters).requires_grad_()
-    K = torch_gram.gram(kernel, torch.tensor(X), torch.tensor(Z), parameters)
-    np.testing.assert_allclose(torch_linalg.to_host(K), kernel.gram(X, Z), **CLOSE)
+    K = kernel.tensor_gram(torch.tensor(X), torch.tensor(Z), parameters)
+    np.testing.assert_allclose(kernel.tensor_gram(torch.tensor(X), torch.tensor(Z)).numpy(), kernel.gram(X, Z), **CLOSE)
+    np.testing.assert_allclose(K.detach().numpy(), kernel.gram(X, Z), **CLOSE)
     (gradient,) = torch.autograd.grad(K, parameters, torch.tensor(A))
     np.testing.assert_allclose(gradient.numpy(), kernel.gram_adjoint(X, Z, A), rtol=1e-9, atol=1e-10)
 
 
-@pytest.mark.parametrize("cache", [True, False])
+@pytest.mark.parametrize("memory", [{"keep": True}, {"keep": False}, {"whole": False}], ids=str)
 @pytest.mark.parametrize("bias", [0.0, 2.0])
 @pytest.mark.parametrize("residual", ["projected", "full", "unit"])
 @pytest.mark.parametrize("kernel", [KERNELS[0], KERNELS[4]], ids=repr)
-def test_a_pass_on_a_device_equals_that_of_numpy(kernel, residual, bias, cache):
-    problem, gp = make(
-        kernel=kernel, residual=residual, bias=bias, cache=cache, weights=[1, 2, 0.5, 1, 3], chunk_rows=4
-    )
+def test_a_pass_on_a_device_equals_that_of_numpy(kernel, residual, bias, memory):
+    problem, gp = make(kernel=kernel, residual=residual, bias=bias, weights=[1, 2, 0.5, 1, 3], rows=4, **memory)
     posterior = random_posterior(gp.size)
-    expected, sums = local_pass(Projection.build(gp, problem), posterior, problem)
-    on_device = replace(problem, device="cpu")
-    found, found_sums = local_pass(Projection.build(gp, on_device), posterior, on_device)
+    expected, sums = run_pass(problem, gp, posterior)
+    found, found_sums = run_pass(replace(problem, backend=CPU), gp, posterior)
     for name in ("mu", "s2", "theta", "pi"):
         np.testing.assert_allclose(getattr(found, name), getattr(expected, name), **CLOSE)
     for name in ("V_theta_V", "V_kappa", "potential", "scale_mixture", "bags", "entropy"):
         np.testing.assert_allclose(getattr(found_sums, name), getattr(sums, name), **CLOSE)
 
 
+@pytest.mark.parametrize("memory", [{"keep": True}, {"keep": False, "whole": False, "rows": 4}], ids=str)
 @pytest.mark.parametrize("density", [HyperbolicSecant(), GammaMixture(1.0, 1.5)], ids=repr)
 @pytest.mark.parametrize("residual", ["projected", "full"])
 @pytest.mark.parametrize("kernel", [KERNELS[1], KERNELS[4]], ids=repr)
-def test_the_collapsed_bound_on_a_device_equals_that_of_numpy(kernel, residual, density):
+def test_the_collapsed_bound_on_a_device_equals_that_of_numpy(kernel, residual, density, memory):
     problem, gp = make(kernel=kernel, residual=residual, bias=1.0, density=density, weights=[1, 2, 0.5, 1, 3])
-    local, _ = local_pass(Projection.build(gp, problem), random_posterior(gp.size), problem)
-    expected = CollapsedBound(problem, local)(gp)
-    found = CollapsedBound(replace(problem, device="cpu"), local)(gp)
+    problem = replace(problem, **memory)
+    state = KernelState(gp, random_posterior(gp.size))
+    local, _ = run_pass(problem, gp, state.posterior)
+    expected = CollapsedBound(problem, state, local)(gp)
+    found = CollapsedBound(replace(problem, backend=CPU), state, local)(gp)
     np.testing.assert_allclose(found.value, expected.value, **CLOSE)
     np.testing.assert_allclose(found.gradient, expected.gradient, rtol=1e-9, atol=1e-10)
     np.testing.assert_allclose(found.posterior.m, expected.posterior.m, **CLOSE)
@@ -121,9 +154,13 @@ def test_the_collapsed_bound_on_a_device_equals_that_of_numpy(kernel, residual, 
 def test_rows_are_worked_out_in_pieces(monkeypatch):
     problem, gp = make(bias=1.0)
     posterior = random_posterior(gp.size)
-    whole = local_pass(Projection.build(gp, replace(problem, device="cpu")), posterior, replace(problem, device="cpu"))
-    monkeypatch.setattr(device_rows, "ROWS", 2)
-    pieces = local_pass(Projection.build(gp, replace(problem, device="cpu")), posterior, replace(problem, device="cpu"))
+    state = KernelState(gp, posterior)
+    whole = run_pass(replace(problem, backend=CPU), gp, posterior)
+    bound = CollapsedBound(replace(problem, backend=CPU), state, whole[0])(gp)
+    monkeypatch.setattr(torch_backend, "ROWS", 2)
+    pieces = run_pass(replace(problem, backend=CPU), gp, posterior)
+    by_pieces = CollapsedBound(replace(problem, backend=CPU), state, whole[0])(gp)
+    np.testing.assert_allclose(by_pieces.gradient, bound.gradient, **CLOSE)
     np.testing.assert_allclose(pieces[1].V_theta_V, whole[1].V_theta_V, **CLOSE)
     np.testing.assert_allclose(pieces[0].s2, whole[0].s2, **CLOSE)
 
@@ -154,7 +191,7 @@ def test_minibatches_run_on_a_device():
 
 def test_single_precision_stays_on_the_device():
     problem, gp = make(dtype=np.float32)
-    assert device_rows.features(gp, problem.X, "cpu").dtype == torch.float32
+    assert CPU.features(gp, problem.X).dtype == torch.float32
 
 
 def test_the_device_is_not_stored_with_the_model(tmp_path):

@@ -4,15 +4,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from psimil.foundations.threads import available_threads
-from psimil.inference.part_tasks import PassTask
-from psimil.inference.parts import StreamedParts
 from threadpoolctl import threadpool_limits
 
 from psimil import VGPMIL, Linear
 from psimil.cluster.worker import run_shard
+from psimil.compute.numpy_backend import available_threads
 from psimil.datasets import make_bags
+from psimil.inference.ascent import PassTask
 from psimil.inference.posterior import Posterior
+from psimil.inference.shards import StreamedShards
 from psimil.inference.sparse_gp import SparseGP
 from psimil.model.densities import HyperbolicSecant
 from psimil.model.label_posteriors import Labels
@@ -81,13 +81,14 @@ def test_where_rows_lie_in_memory_does_not_change_a_bit():
     rng = np.random.default_rng(0)
     gp = SparseGP.build(Linear(0.5), rng.normal(size=(9, 5)), residual="full", bias=1.0)
     weights = rng.uniform(0.5, 2.0, len(y))
-    parts = StreamedParts(bags.X, Labels(y, bags.offsets), weights, Scaling.fit(bags.X), HyperbolicSecant(), rows=180)
+    psi = HyperbolicSecant()
+    shards = StreamedShards(bags.X, Labels(y, bags.offsets), weights, Scaling.fit(bags.X), psi, rows=180)
     task = PassTask(gp, Posterior.prior(gp.size))
-    for chunk, expected in zip(parts.chunks, parts.map(task), strict=True):
-        problem_ = parts.problem(chunk)
+    for bag_range, expected in zip(shards.ranges, shards.map(task), strict=True):
+        shard = shards.shard(bag_range)
         for shift in (0, 8):
-            moved = replace(problem_, X=elsewhere(problem_.X, shift), weights=elsewhere(problem_.weights, shift))
-            found, _ = run_shard(moved, task, HyperbolicSecant())
+            moved = replace(shard, X=elsewhere(shard.X, shift), weights=elsewhere(shard.weights, shift))
+            found, _ = run_shard(moved, task, psi)
             assert np.array_equal(found[0].V_theta_V, expected[0].V_theta_V)
             assert (found[0].potential, found[0].bags, found[1]) == (
                 expected[0].potential,

@@ -5,8 +5,9 @@ import pytest
 
 from psimil import Bags, GammaMixture, HyperbolicSecant
 from psimil.inference.options import Options
-from psimil.inference.preparation import Supervision, choose_scaling, choose_sparse_gp
+from psimil.inference.preparation import Supervision, choose_sparse_gp
 from psimil.model.kernels import RBF, Linear, Sum
+from psimil.model.scaling import Scaling
 
 
 def first_kernel(density, **choices):
@@ -14,7 +15,7 @@ def first_kernel(density, **choices):
     bags = Bags.from_list([rng.normal(size=(4, 3)) for _ in range(4)])
     options = Options(density, n_inducing=4, **choices)
     supervision = Supervision(np.array([0, 1, 0, 1]), np.ones(4))
-    return choose_sparse_gp(bags.X, choose_scaling(bags, options), bags, supervision, options, rng).kernel
+    return choose_sparse_gp(bags.X, Scaling.fit(bags.X), bags, supervision, options, rng).kernel
 
 
 def test_a_trend_is_learned_where_the_density_bears_it():

@@ -1,19 +1,18 @@
 """The loop of passes: which of them the kernel moves after, and the log Z that their bounds take off."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-from psimil.inference.fitting import GROWTH, LARGEST_WEIGHT, Schedule, ascend, first_posterior, iterate, prior_log_z
-from psimil.inference.learning import KernelState
-from psimil.inference.local_pass import Projection
 
 from problems import make
-from psimil.inference.bound import Bound
-from psimil.inference.log_z import jensen
+from psimil.inference import ascent
+from psimil.inference.ascent import GROWTH, LARGEST_WEIGHT, KernelState, Schedule, ascend, pass_over
+from psimil.inference.log_z import jensen, prior_log_z
+from psimil.inference.passes import Bound
 from psimil.inference.posterior import Posterior
 from psimil.model.densities import GammaMixture
 
@@ -27,25 +26,26 @@ def test_the_bound_is_what_data_and_labels_give_less_what_the_prior_and_log_z_ta
 
 def test_log_z_of_the_logistic_model_counts_every_instance_with_its_weight():
     problem, gp = make(sizes=(1, 3, 2), weights=[1.0, 2.0, 0.5])
-    found = prior_log_z(Projection.build(gp, problem), problem)
+    found = pass_over(problem, gp, Posterior.prior(gp.size)).bound.log_z
     assert found == pytest.approx(-(1.0 + 6.0 + 1.0) * np.log(np.pi), rel=1e-14)
 
 
 @pytest.mark.parametrize("residual", ["projected", "full"])
 def test_log_z_of_other_models_adds_up_what_jensen_says_of_every_instance(residual):
     density = GammaMixture(1.0, 1.5)
-    problem, gp = make(density=density, residual=residual, bias=1.0, weights=[1, 2, 0.5, 1, 3], chunk_rows=4)
-    assert len(problem.chunks) > 1
+    problem, gp = make(density=density, residual=residual, bias=1.0, weights=[1, 2, 0.5, 1, 3], rows=4)
+    assert len(problem.ranges) > 1
     V = gp.features(problem.X)
     expected = problem.instance_weights @ jensen(density, gp.prior_variance(problem.X, V))[0]
-    for projection in (Projection.build(gp, problem), Projection.streamed(gp, problem)):
-        assert prior_log_z(projection, problem) == pytest.approx(expected, rel=1e-10)
+    for shard in (problem, replace(problem, keep=False), replace(problem, keep=False, whole=False)):
+        assert prior_log_z(shard, gp) == pytest.approx(expected, rel=1e-10)
+        assert pass_over(shard, gp, Posterior.prior(gp.size)).bound.log_z == pytest.approx(expected, rel=1e-10)
 
 
 @pytest.mark.parametrize("bias", [0.0, 3.0])
 def test_latents_begin_with_a_standard_deviation_of_a_tenth(bias):
     _, gp = make(bias=bias, variance=4.0)
-    V, posterior = gp.features(gp.Z), first_posterior(gp)
+    V, posterior = gp.features(gp.Z), KernelState.first(gp).posterior
     np.testing.assert_allclose(np.einsum("nm,mk,nk->n", V, posterior.S, V), 0.01, rtol=1e-9)
     assert not posterior.m.any()
 
@@ -55,12 +55,13 @@ def test_the_bound_has_not_settled_until_the_kernel_has_moved_for_the_last_time(
     problem, gp = make()
     moved_after = []
 
-    def step(state, local, problem, iteration):
-        moved_after.append(iteration)
+    def step(state, record, shards):
+        assert record.local is not None and shards is problem
+        moved_after.append(record.step)
         return state
 
     schedule = Schedule(warmup, every, times)
-    passes = iterate(problem, KernelState(gp, first_posterior(gp)), step_kernel=step, schedule=schedule)
+    passes = ascend(problem, KernelState.first(gp), step, schedule)
     flags = [record.kernel_moved for record in islice(passes, 9)]
     last = warmup + every * (times - 1)
     assert moved_after == list(range(warmup, last + 1, every))
@@ -69,7 +70,7 @@ def test_the_bound_has_not_settled_until_the_kernel_has_moved_for_the_last_time(
 
 def test_a_kernel_that_is_kept_never_unsettles_the_bound():
     problem, gp = make()
-    passes = iterate(problem, KernelState(gp, first_posterior(gp)))
+    passes = ascend(problem, KernelState.first(gp))
     assert not any(record.kernel_moved for record in islice(passes, 4))
 
 
@@ -83,6 +84,7 @@ class Made:
     step: int = 0
     kernel_moved: bool = False
     weight: float = 1.0
+    local: Any = None
 
     @property
     def next_posterior(self):
@@ -93,13 +95,14 @@ def made(bounds, *, accelerate=True, move=None, schedule=None, begun=None):
     """(pass number, weight, mean) of the passes that count, for these bounds of all passes, counted or not."""
     totals = iter(bounds)
 
-    def run(state, last):
-        return Made(state.gp, state.posterior, SimpleNamespace(total=next(totals)))
+    def run(shards, gp, posterior, pi=None):
+        return Made(gp, posterior, SimpleNamespace(total=next(totals)))
 
     state = KernelState("kernel", Posterior.prior(1))
-    loop = ascend(run, state, move, schedule or Schedule(), accelerate=accelerate, begun=begun)
+    loop = ascend(None, state, move, schedule or Schedule(), accelerate=accelerate, begun=begun)
     found = []
-    with pytest.raises(RuntimeError):  # no bound is left
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(RuntimeError):  # no bound is left
+        patch.setattr(ascent, "pass_over", run)
         for record in loop:
             found.append((record.step, record.weight, float(record.posterior.m[0])))
     return found
@@ -130,7 +133,7 @@ def test_a_plain_step_is_never_taken_back():
 
 
 def test_a_bound_under_another_kernel_may_be_lower():
-    def move(state, last):
+    def move(state, last, shards):
         return KernelState("another kernel", state.posterior)
 
     found = made([0, 1, 2, 3, -50, -49], move=move, schedule=Schedule(4, 1, 1))

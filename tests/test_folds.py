@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from psimil.inference.cross_fit import FOLDS, cross_fit, stratified_folds
-from psimil.inference.fitting import iterate
 
 from problems import make
-from psimil.inference import cross_fit as module
+from psimil.inference import leave_one_out
+from psimil.inference.ascent import ascend
+from psimil.inference.leave_one_out import REFIT_FOLDS, cross_fit, stratified_folds
 
 
 @pytest.mark.parametrize("folds", [2, 3, 10])
@@ -26,16 +26,16 @@ def test_the_order_of_bags_does_not_matter():
     np.testing.assert_array_equal(stratified_folds(T[order], keys[order], 4), stratified_folds(T, keys, 4)[order])
 
 
-@pytest.mark.parametrize(("negative", "positive", "folds"), [(2, 9, 2), (1, 9, 2), (5, 4, 4), (15, 12, FOLDS)])
+@pytest.mark.parametrize(("negative", "positive", "folds"), [(2, 9, 2), (1, 9, 2), (5, 4, 4), (15, 12, REFIT_FOLDS)])
 def test_instances_get_moments_of_fits_that_have_not_seen_their_fold(monkeypatch, negative, positive, folds):
-    monkeypatch.setattr(module, "PASSES", 2)
+    monkeypatch.setattr(leave_one_out, "REFIT_PASSES", 2)
     T = np.arange(negative + positive) >= negative
     problem, gp = make(sizes=(2,) * len(T), T=T.astype(int))
     seen = []
 
-    def rebuild(X, positive):
-        inside = np.flatnonzero((problem.X[:, None] == X).all(-1).any(1))
-        np.testing.assert_array_equal(positive, np.repeat(T, 2)[inside])
+    def rebuild(part):
+        inside = np.flatnonzero((problem.X[:, None] == part.X).all(-1).any(1))
+        np.testing.assert_array_equal(part.labels.spread(part.labels.T), np.repeat(T, 2)[inside])
         seen.append(inside)
         return gp
 
@@ -52,11 +52,11 @@ def test_every_fold_is_fitted_with_so_many_passes(monkeypatch):
     passes = []
 
     def counted(part, state):
-        for record in iterate(part, state):
+        for record in ascend(part, state):
             passes.append(record.step)
             yield record
 
-    monkeypatch.setattr(module, "iterate", counted)
-    monkeypatch.setattr(module, "PASSES", 3)
-    cross_fit(problem, lambda X, positive: gp)
+    monkeypatch.setattr(leave_one_out, "ascend", counted)
+    monkeypatch.setattr(leave_one_out, "REFIT_PASSES", 3)
+    cross_fit(problem, lambda part: gp)
     assert passes == [1, 2, 3] * 3

@@ -5,26 +5,24 @@ from itertools import islice
 
 import numpy as np
 import pytest
-from psimil.foundations.threads import available_threads, single_threaded_blas
-from psimil.inference.fitting import iterate
-from psimil.inference.latent import latent_moments
-from psimil.inference.learning import CollapsedStep, KernelState
-from psimil.inference.problem import Problem
 from threadpoolctl import threadpool_limits
 
 from problems import DENSITIES, dense, make, name, offsets_of, rbf, unwhitened
-from psimil.inference.collapsed import collapsed_bound
-from psimil.inference.posterior import Posterior
+from psimil.compute.numpy_backend import available_threads, single_threaded_blas
+from psimil.inference.ascent import KernelState, ascend
+from psimil.inference.collapsed import CollapsedBound, CollapsedStep
+from psimil.inference.posterior import Posterior, latent_moments
+from psimil.inference.shards import Shard
 from psimil.inference.sparse_gp import SparseGP
 from psimil.model.densities import GammaMixture, HyperbolicSecant
 from psimil.model.kernels import RBF
-from psimil.model.label_posteriors import Labels
+from psimil.model.label_posteriors import RULES, Labels
 
 
 def fit(problem, gp, passes=60, **options):
     """The record after plain coordinate ascent: over-relaxed steps are taken or not by the last digits of the bound."""
     state = KernelState(gp, Posterior.prior(gp.size))
-    return next(islice(iterate(problem, state, accelerate=False, **options), passes - 1, passes))
+    return next(islice(ascend(problem, state, accelerate=False, **options), passes - 1, passes))
 
 
 def polya_gamma_svgp(X, y, Z, variance, lengthscale, passes):
@@ -69,7 +67,7 @@ def test_inducing_points_at_the_instances_are_the_dense_gp(density):
     expected = K - K @ np.linalg.solve(np.diag(1 / record.local.theta) + K, K)
     np.testing.assert_allclose(S, expected, atol=1e-9)
     np.testing.assert_allclose(m, expected @ (record.local.pi - 0.5), atol=1e-9)
-    assert record.projection.rows(0, 10)[1].max() <= 1e-10
+    assert problem.rows_of_V(gp, problem.blocks[0])[1].max() <= 1e-10
     dense_moments = latent_moments(gp, record.next_posterior, problem.X)
     np.testing.assert_allclose(dense_moments[0], m, atol=1e-8)
     np.testing.assert_allclose(dense_moments[1], np.diag(expected), atol=1e-8)
@@ -110,7 +108,7 @@ def test_acceleration_arrives_where_plain_ascent_does():
     for seed, density in enumerate((HyperbolicSecant(), GammaMixture(1.0, 1.0))):
         problem, gp = make(seed, density=density, bias=1.0)
         plain = fit(problem, gp, 1500)
-        fast = next(islice(iterate(problem, KernelState(gp, Posterior.prior(gp.size)), accelerate=True), 300, 301))
+        fast = next(islice(ascend(problem, KernelState(gp, Posterior.prior(gp.size)), accelerate=True), 300, 301))
         assert fast.bound.total == pytest.approx(plain.bound.total, rel=1e-9)
         np.testing.assert_allclose(fast.local.mu, plain.local.mu, atol=1e-4)
 
@@ -157,12 +155,14 @@ def test_weight_two_is_the_bag_twice_and_weight_zero_its_absence(density, rule):
     problem, gp = make(7, sizes, density=density, rule=rule, H=100.0, bias=1.0, weights=[1.0, 2.0, 1.0, 0.0])
     X, T = problem.X, problem.labels.T
     labels = Labels(T[[0, 1, 1, 2]], offsets_of((2, 3, 3, 1)), problem.labels.log_H)
-    doubled = Problem(np.concatenate([X[:5], X[2:5], X[5:6]]), labels, np.ones(4), density, rule)
+    doubled = Shard(np.concatenate([X[:5], X[2:5], X[5:6]]), labels, np.ones(4), density, RULES[rule])
     first, second = fit(problem, gp, 40), fit(doubled, gp, 40)
     assert second.bound.total == pytest.approx(first.bound.total, rel=1e-10)
     np.testing.assert_allclose(second.posterior.m, first.posterior.m, atol=1e-10)
     np.testing.assert_allclose(second.local.pi[:5], first.local.pi[:5], atol=1e-10)
-    values = [collapsed_bound(gp, r.local, p) for r, p in ((first, problem), (second, doubled))]
+    values = [
+        CollapsedBound(p, KernelState(gp, r.posterior), r.local)(gp) for r, p in ((first, problem), (second, doubled))
+    ]
     assert values[0].value == pytest.approx(values[1].value, rel=1e-9)
     np.testing.assert_allclose(values[0].gradient, values[1].gradient, rtol=1e-8, atol=1e-9)
 
@@ -172,7 +172,7 @@ def test_known_labels_of_every_instance_make_bags_irrelevant():
     sizes = (3, 2, 4)
     y = np.array([0, 1, 0, 0, 0, 1, 1, 0, 0])
     problem, gp = make(8, sizes, T=[1, 0, 1], known=y, bias=1.0)
-    single = Problem(problem.X, Labels(y, np.arange(10), np.inf), np.ones(9), problem.density)
+    single = Shard(problem.X, Labels(y, np.arange(10), np.inf), np.ones(9), problem.density)
     first, second = fit(problem, gp), fit(single, gp)
     np.testing.assert_allclose(first.local.mu, second.local.mu, atol=1e-11)
     np.testing.assert_array_equal(first.local.pi, y)
@@ -193,8 +193,8 @@ def test_chunks_and_streaming_do_not_change_the_fit(residual):
     problem, gp = make(10, sizes, M=8, residual=residual, bias=1.0)
     options = {"step_kernel": CollapsedStep()}
     first = fit(problem, gp, 12, **options)
-    for rows, cache in ((1, True), (17, False), (10**6, False)):
-        other = fit(replace(problem, chunk_rows=rows, cache=cache), gp, 12, **options)
+    for rows, keep, whole in ((1, True, True), (17, False, True), (17, False, False), (10**6, False, False)):
+        other = fit(replace(problem, rows=rows, keep=keep, whole=whole), gp, 12, **options)
         assert other.bound.total == pytest.approx(first.bound.total, rel=1e-8)
         np.testing.assert_allclose(other.local.pi, first.local.pi, atol=1e-6)
     assert first.gp is not gp
@@ -203,15 +203,15 @@ def test_chunks_and_streaming_do_not_change_the_fit(residual):
 def test_number_of_threads_does_not_change_a_bit():
     """N8: fixed chunks, summed in order, and BLAS itself on one thread, as a fit has it."""
     sizes = np.random.default_rng(0).integers(1, 8, size=80)
-    problem, gp = make(11, sizes, M=8, residual="full", bias=1.0, chunk_rows=20)
-    assert len(problem.chunks) > 8
+    problem, gp = make(11, sizes, M=8, residual="full", bias=1.0, rows=20)
+    assert len(problem.ranges) > 8
     found = []
     for threads in (1, 2, 3):
         with threadpool_limits(threads, user_api="blas"):
             if available_threads() != threads:
                 pytest.skip(f"BLAS does not run {threads} threads here")
             with single_threaded_blas():
-                passes = iterate(problem, KernelState(gp, Posterior.prior(gp.size)), step_kernel=CollapsedStep())
+                passes = ascend(problem, KernelState(gp, Posterior.prior(gp.size)), step_kernel=CollapsedStep())
                 record = next(islice(passes, 19, 20))
             found.append((record, latent_moments(record.gp, record.posterior, np.tile(problem.X, (40, 1)))))
     for record, moments in found[1:]:
@@ -248,9 +248,9 @@ RUNAWAY = {  # N copies of one negative instance, v = 0.5: I23
 def test_runaway_of_latents_with_the_number_of_instances(density):
     """A property of the model: sup c theta(c) < 1/2 lets |f| grow like v N / 2."""
     for N, mu in RUNAWAY[density]:
-        problem = Problem(np.zeros((N, 1)), Labels(np.zeros(N, dtype=int), np.arange(N + 1)), np.ones(N), density)
+        problem = Shard(np.zeros((N, 1)), Labels(np.zeros(N, dtype=int), np.arange(N + 1)), np.ones(N), density)
         gp = SparseGP.build(RBF(0.5, 1.0), np.zeros((1, 1)), residual="full")
-        record = next(islice(iterate(problem, KernelState(gp, Posterior.prior(1))), 199, 200))
+        record = next(islice(ascend(problem, KernelState(gp, Posterior.prior(1))), 199, 200))
         assert record.local.mu[0] == pytest.approx(mu, abs=0.015 if abs(mu) < 10 else 0.004 * abs(mu))
         if density == GammaMixture(1.0, 4.0):
             assert record.local.mu[0] == pytest.approx(-0.5 * N / 2 + 4, rel=0.05)

@@ -2,16 +2,15 @@
 
 import numpy as np
 import pytest
-from psimil.inference.aggregates import AGGREGATES
 
 from psimil import VGPMIL
 from psimil.datasets import make_bags
-from psimil.inference.moments import instance_moments
-from psimil.inference.prediction import Prediction
+from psimil.inference.moments import AGGREGATES, instance_moments
+from psimil.inference.prediction import BagLayout, Prediction
 
 
 def prediction(mean, variance, offsets, aggregate="noisy_or", level=0.95):
-    bags = (np.arange(len(offsets) - 1), offsets, None)
+    bags = BagLayout(np.arange(len(offsets) - 1), offsets)
     return Prediction.build(bags, (mean, variance), instance_moments(mean, variance), aggregate=aggregate, level=level)
 
 

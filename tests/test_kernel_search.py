@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from psimil.inference import kernel_search, training
+from psimil.inference import leave_one_out, training
 from psimil.model.kernels import RBF
 from tiny import problem, quick
 
@@ -18,8 +18,8 @@ def guarded(monkeypatch, gain, noise):
         return np.zeros(len(y))
 
     draws = np.tile([noise, -noise], len(y) // 2) + gain
-    monkeypatch.setattr(kernel_search, "loo_scores", learned)
-    monkeypatch.setattr(kernel_search, "_scores", lambda gp, given, aggregate: draws)
+    monkeypatch.setattr(leave_one_out, "loo_scores", learned)
+    monkeypatch.setattr(leave_one_out, "_scores", lambda gp, given, aggregate: draws)
     model = quick(hyperparameters="collapsed", max_iter=60, tol=0.01, calibrate=False).fit(bags, y)
     return model.kernel_, record["learned"].kernel
 
@@ -35,8 +35,8 @@ def test_a_rival_must_win_clearly(monkeypatch, gain, noise, replaced):
 
 def test_the_best_rival_wins(monkeypatch):
     bags, y, _ = problem()
-    monkeypatch.setattr(kernel_search, "loo_scores", lambda found, given, aggregate: np.zeros(len(y)))
-    monkeypatch.setattr(kernel_search, "_scores", lambda gp, given, aggregate: np.full(len(y), gp.kernel.variance))
+    monkeypatch.setattr(leave_one_out, "loo_scores", lambda found, given, aggregate: np.zeros(len(y)))
+    monkeypatch.setattr(leave_one_out, "_scores", lambda gp, given, aggregate: np.full(len(y), gp.kernel.variance))
     model = quick(hyperparameters="collapsed", max_iter=60, tol=0.01, calibrate=False).fit(bags, y)
     assert model.kernel_.variance == pytest.approx(10.0)
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from problems import joint_exact, joint_product, label_terms, labellings, marginals, offsets_of
-from psimil.model.label_posteriors import RULES, Labels, exact, given, largest_other, mean_field
+from psimil.model.label_posteriors import RULES, Labels, exact, given, mean_field
+from psimil.paper.published import largest_other
 
 HS = [1.0, 2.0, 100.0, 1e12, np.inf]
 
@@ -205,8 +206,8 @@ def test_belief_in_the_bag_label_grows_with_H():
 def test_noise_free_is_the_limit_of_large_H(rule):
     _, sizes, mu, T = random_bags(10)
     log_H = float(np.log(1e300)) if rule == "exact" else 1e9  # mean field needs log H prod(1 - pi) to be large
-    large = RULES[rule](mu, Labels(T, offsets_of(sizes), log_H), None)
-    limit = RULES[rule](mu, Labels(T, offsets_of(sizes), np.inf), None)
+    large = RULES[rule].update(mu, Labels(T, offsets_of(sizes), log_H), None)
+    limit = RULES[rule].update(mu, Labels(T, offsets_of(sizes), np.inf), None)
     np.testing.assert_allclose(large.pi, limit.pi, atol=1e-9)
     total = [q.potential + q.bags + q.entropy for q in (large, limit)]
     np.testing.assert_allclose(*total, atol=1e-6)
@@ -218,7 +219,7 @@ def test_extreme_means_stay_finite(rule, H):
     rng = np.random.default_rng(0)
     mu = np.concatenate([rng.choice([-1e4, -800.0, -40.0, 0.0, 40.0, 800.0, 1e4], size=1000), [-1e4], [1e4]])
     labels = Labels(np.array([0, 1, 0, 1, 1, 0]), np.array([0, 500, 900, 990, 1000, 1001, 1002]), float(np.log(H)))
-    q = RULES[rule](mu, labels, None)
+    q = RULES[rule].update(mu, labels, None)
     assert ((q.pi >= 0) & (q.pi <= 1)).all()
     assert all(np.isfinite(values).all() for values in (q.potential, q.bags, q.entropy))
 

@@ -2,16 +2,18 @@
 
 from dataclasses import replace
 from itertools import islice, pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from psimil.inference.fitting import iterate
-from psimil.inference.learning import KernelState
-from psimil.inference.loo import LeaveOneOut, log_predictive, loo_score, out_of_bag
 
 from problems import DENSITIES, dense, make, name, solve_q
-from psimil.inference.leave_one_out import leave_one_out
+from psimil.inference.ascent import KernelState, ascend
+from psimil.inference.calibration import LatentBags
+from psimil.inference.leave_one_out import LeaveOneOut, leave_one_out, log_predictive, loo_score, out_of_bag
+from psimil.inference.moments import Calibration
 from psimil.inference.posterior import Posterior
+from psimil.inference.prediction import BagLayout
 from psimil.model.densities import GammaMixture, HyperbolicSecant
 
 SIZES = (1, 3, 2, 7, 3, 1, 12, 5)  # smaller and larger than M
@@ -20,7 +22,7 @@ M = 5
 
 def fitted(passes=6, **options):
     problem, gp = make(3, SIZES, M=M, **options)
-    return problem, gp, next(islice(iterate(problem, KernelState(gp, Posterior.prior(gp.size))), passes - 1, passes))
+    return problem, gp, next(islice(ascend(problem, KernelState(gp, Posterior.prior(gp.size))), passes - 1, passes))
 
 
 def by_removal(problem, gp, local):
@@ -41,8 +43,8 @@ def by_removal(problem, gp, local):
 @pytest.mark.parametrize("density", [HyperbolicSecant(), GammaMixture(1.0, 1.0)], ids=name)
 def test_equals_really_removing_the_bag(residual, bias, weighted, density):
     weights = [1.0, 2.0, 0.0, 0.5, 3.0, 1.0, 1.0, 2.0] if weighted else None
-    problem, gp, record = fitted(residual=residual, bias=bias, weights=weights, density=density, H=100.0, chunk_rows=6)
-    mean, variance = leave_one_out(record.projection, record.next_posterior, record.local, problem)
+    problem, gp, record = fitted(residual=residual, bias=bias, weights=weights, density=density, H=100.0, rows=6)
+    mean, variance = leave_one_out(record, problem)
     assert mean.shape == variance.shape == (sum(SIZES),)
     expected = by_removal(problem, gp, record.local)
     np.testing.assert_allclose(mean, expected[0], rtol=1e-10, atol=1e-10)
@@ -53,23 +55,23 @@ def test_equals_really_removing_the_bag(residual, bias, weighted, density):
 @pytest.mark.parametrize("rule", ["exact", "mean_field"])
 def test_equals_removal_for_every_density_and_label_posterior(density, rule):
     problem, gp, record = fitted(residual="full", bias=1.0, density=density, rule=rule)
-    found = leave_one_out(record.projection, record.next_posterior, record.local, problem)
+    found = leave_one_out(record, problem)
     np.testing.assert_allclose(found, by_removal(problem, gp, record.local), rtol=1e-9, atol=1e-10)
 
 
 def test_streamed_and_chunked_agree():
     problem, _, record = fitted(residual="full", bias=2.0)
-    first = leave_one_out(record.projection, record.next_posterior, record.local, problem)
-    for rows, cache in ((1, True), (4, False), (10**6, False)):
-        other = replace(problem, chunk_rows=rows, cache=cache)
-        found = leave_one_out(record.projection, record.next_posterior, record.local, other)
+    first = leave_one_out(record, problem)
+    for rows, keep, whole in ((1, True, True), (4, False, True), (4, False, False), (10**6, False, False)):
+        other = replace(problem, rows=rows, keep=keep, whole=whole)
+        found = leave_one_out(record, other)
         np.testing.assert_allclose(found, first, rtol=1e-11, atol=1e-12)
 
 
 def test_weight_zero_is_already_left_out():
     """A bag without weight taught nothing, so its own moments do not change."""
     problem, _, record = fitted(weights=[1.0, 1.0, 1.0, 0.0, 1.0, 1.0, 0.0, 1.0], bias=1.0, passes=200)
-    mean, variance = leave_one_out(record.projection, record.next_posterior, record.local, problem)
+    mean, variance = leave_one_out(record, problem)
     rows = problem.instance_weights == 0
     assert rows.sum() == 19
     np.testing.assert_allclose(mean[rows], record.local.mu[rows], rtol=1e-7, atol=1e-8)
@@ -93,9 +95,22 @@ def test_log_predictive_from_log_odds():
         np.testing.assert_allclose(found[1:4], np.log(p if T else 1 - p), rtol=1e-12)
         assert found[0 if T else 4] == -900.0
         assert found[4 if T else 0] == 0.0
-    loo = LeaveOneOut(None, np.array([-1.0, -3.0]))
-    assert loo.mean_log_predictive == -2.0
-    assert loo.influence.tolist() == [1.0, 3.0]
+
+
+def test_scores_of_bags_come_from_calibrated_latents():
+    """Log-odds at which the labels 1 and 0 have the log predictives -1 and -3, before a calibration."""
+    log_odds = np.array([-np.log(np.expm1(1.0)), np.log(np.expm1(3.0))])
+    latent = LatentBags((log_odds - 0.5) / 2.0, np.ones(2), np.array([0, 1, 2]), np.array([1, 0]), np.ones(2))
+    model = SimpleNamespace(
+        calibration=Calibration(2.0, 0.5, 3.0),
+        assemble=lambda bags, moments: SimpleNamespace(log_odds=moments[0], names=bags.names, variance=moments[1]),
+    )
+    loo = LeaveOneOut(model, BagLayout(np.array(["a", "b"]), latent.offsets), latent)
+    assert loo.prediction.names.tolist() == ["a", "b"]
+    assert loo.prediction.variance.tolist() == [9.0, 9.0]
+    np.testing.assert_allclose(loo.log_predictive, [-1.0, -3.0], rtol=1e-12)
+    np.testing.assert_allclose(loo.influence, [1.0, 3.0], rtol=1e-12)
+    assert loo.mean_log_predictive == pytest.approx(-2.0, rel=1e-12)
 
 
 def test_score_finds_the_mislabelled_bag_and_falls_with_it():
@@ -109,7 +124,7 @@ def test_score_finds_the_mislabelled_bag_and_falls_with_it():
     scores = []
     for labels in (T, wrong):
         given = replace(problem, labels=replace(problem.labels, T=labels))
-        record = next(islice(iterate(given, KernelState(gp, Posterior.prior(gp.size))), 29, 30))
+        record = next(islice(ascend(given, KernelState(gp, Posterior.prior(gp.size))), 29, 30))
         scores.append(loo_score(record, given, "noisy_or"))
         bags = out_of_bag(record, given, "noisy_or")
     assert scores[0] > scores[1] + 0.05

@@ -4,8 +4,8 @@ from decimal import Decimal, localcontext
 
 import numpy as np
 import pytest
-from psimil.foundations.blas import add_gram, add_product, multiply_upper, solve_lower_right
 
+from psimil.compute.blas import add_gram, add_product, multiply_upper, solve_lower_right
 from psimil.foundations.errors import NumericalFailure
 from psimil.foundations.linalg import (
     SMALLEST_EIGENVALUE,
@@ -97,10 +97,11 @@ def test_blas_on_row_major_chunks_and_on_slices_of_wider_arrays(dtype, n):
     wide = rng.normal(size=(n, M + 2)).astype(dtype)
     W, untouched = wide[:, :M], wide[:, M:].copy()
     W0 = W.astype(float)
-    np.testing.assert_allclose(multiply_upper(W, U), W0 @ U.astype(float), rtol=tolerance, atol=tolerance)
+    beside = np.tril(rng.normal(size=(M, M)), -1).astype(dtype)  # never read
+    np.testing.assert_allclose(multiply_upper(W, U + beside), W0 @ U.astype(float), rtol=tolerance, atol=tolerance)
     W1, lower = W.astype(float), np.ascontiguousarray(U.T)
     expected = np.linalg.solve(lower.astype(float), W1.T).T
-    np.testing.assert_allclose(solve_lower_right(W, lower), expected, rtol=tolerance, atol=tolerance)
+    np.testing.assert_allclose(solve_lower_right(W, lower + beside.T), expected, rtol=tolerance, atol=tolerance)
     G = np.ones((M, M), dtype=dtype)
     expected = np.triu(1.0 + W.astype(float).T @ W.astype(float)) + np.tril(np.ones((M, M)), -1)
     np.testing.assert_allclose(add_gram(G, W), expected, rtol=tolerance, atol=tolerance)

@@ -4,36 +4,36 @@ from itertools import islice
 
 import numpy as np
 import pytest
-from psimil.inference.fitting import first_posterior
-from psimil.inference.learning import CollapsedStep, KernelState
-from psimil.inference.local_pass import Statistics
-from psimil.inference.parts import StreamedParts
 
 from problems import make
 from psimil.inference import minibatches
-from psimil.inference.minibatches import natural_step, relaxed, scaled, step_size, stochastic_ascent
+from psimil.inference.ascent import KernelState, Pass
+from psimil.inference.collapsed import CollapsedStep
+from psimil.inference.minibatches import natural_step, relaxed, step_size, stochastic_ascent
+from psimil.inference.passes import Statistics
 from psimil.inference.posterior import Posterior
+from psimil.inference.shards import StreamedShards
 from psimil.model.scaling import Scaling
 
 WEIGHTS = np.array([1.0, 2.0, 0.5, 1.0, 3.0, 1.0, 1.0, 0.5])
 
 
 def batches(**choices):
-    """Parts of two bags each, and the state to begin with."""
+    """Shards of two bags each, and the state to begin with."""
     problem, gp = make(sizes=(3,) * 8, weights=WEIGHTS, **choices)
-    parts = StreamedParts(problem.X, problem.labels, WEIGHTS, Scaling.identity(2), problem.density, rows=6)
-    assert [chunk.last - chunk.first for chunk in parts.chunks] == [2, 2, 2, 2]
-    return parts, KernelState(gp, first_posterior(gp))
+    shards = StreamedShards(problem.X, problem.labels, WEIGHTS, Scaling.identity(2), problem.density, rows=6)
+    assert [bags.last - bags.first for bags in shards.ranges] == [2, 2, 2, 2]
+    return shards, KernelState.first(gp)
 
 
-def records(parts, state, step=None, number=2, done=0):
-    return list(islice(stochastic_ascent(parts, state, step, np.random.default_rng(0), done), number))
+def records(shards, state, step=None, number=2, done=0):
+    return list(islice(stochastic_ascent(shards, state, step, np.random.default_rng(0), done), number))
 
 
 def test_the_log_z_of_a_record_is_that_of_all_data():
-    parts, state = batches()
+    shards, state = batches()
     for step in (None, CollapsedStep(steps=1)):
-        for record in records(parts, state, step):
+        for record in records(shards, state, step):
             assert record.bound.log_z == pytest.approx(-3.0 * WEIGHTS.sum() * np.log(np.pi), rel=1e-12)
 
 
@@ -41,10 +41,11 @@ def test_the_log_z_of_a_record_is_that_of_all_data():
 def made_up(monkeypatch):
     """Passes that count the weight of their bags."""
 
-    def pass_over(parts, gp, posterior, chunks):
-        weight = float(sum(parts.weights[c.first : c.last].sum() for c in chunks))
+    def pass_over(shards, gp, posterior, ranges):
+        weight = float(sum(shards.weights[r.first : r.last].sum() for r in ranges))
         size = len(posterior.m)
-        return Statistics(weight * np.eye(size), weight * np.ones(size), weight, weight, weight, weight), 2.0 * weight
+        sums = Statistics(weight * np.eye(size), weight * np.ones(size), weight, weight, weight, weight)
+        return Pass(gp, posterior, sums, sums.bound(posterior.kl, 2.0 * weight))
 
     monkeypatch.setattr(minibatches, "pass_over", pass_over)
 
@@ -52,9 +53,9 @@ def made_up(monkeypatch):
 @pytest.mark.usefixtures("made_up")
 @pytest.mark.parametrize("move", [None, CollapsedStep()])
 def test_the_sums_of_a_record_are_those_of_all_data(monkeypatch, move):
-    monkeypatch.setattr(minibatches, "_moved", lambda parts, some, state, step, place: (state.gp, state.posterior))
-    parts, state = batches()
-    for number, record in enumerate(records(parts, state, move), start=1):
+    monkeypatch.setattr(minibatches, "_moved", lambda shards, some, state, step, place: (state.gp, state.posterior))
+    shards, state = batches()
+    for number, record in enumerate(records(shards, state, move), start=1):
         np.testing.assert_allclose(record.statistics.V_theta_V, WEIGHTS.sum() * np.eye(state.gp.size), rtol=1e-12)
         assert record.bound.potential == pytest.approx(WEIGHTS.sum())
         assert record.bound.log_z == pytest.approx(2.0 * WEIGHTS.sum())
@@ -66,16 +67,16 @@ def test_the_sums_of_a_record_are_those_of_all_data(monkeypatch, move):
 def test_step_sizes_go_on_from_pass_to_pass_and_from_an_earlier_run(monkeypatch):
     seen = []
     monkeypatch.setattr(minibatches, "step_size", lambda *given: seen.append(given) or step_size(*given))
-    parts, state = batches()
-    records(parts, state)
+    shards, state = batches()
+    records(shards, state)
     assert [t for t, _, _ in seen] == list(range(8))
     assert sum(share for _, share, _ in seen) == pytest.approx(2.0)
     assert {per_point for _, _, per_point in seen} == {6 / state.gp.size}
     seen.clear()
-    assert next(stochastic_ascent(parts, state, None, np.random.default_rng(0))).step == 1
+    assert next(stochastic_ascent(shards, state, None, np.random.default_rng(0))).step == 1
     assert [t for t, _, _ in seen] == list(range(4))
     seen.clear()
-    [record] = records(parts, state, number=1, done=3)
+    [record] = records(shards, state, number=1, done=3)
     assert [t for t, _, _ in seen] == list(range(12, 16))
     assert record.step == 4
 
@@ -104,21 +105,21 @@ def test_passes_go_on_as_long_as_they_are_asked_for():
 def test_the_kernel_moves_in_the_first_pass_only_on_the_batches_before(monkeypatch):
     moved = []
 
-    def watched(parts, some, state, step, place):
+    def watched(shards, some, state, step, place):
         moved.append((place, len(some)))
         return state.gp, state.posterior
 
     monkeypatch.setattr(minibatches, "_moved", watched)
-    parts, state = batches()
-    records(parts, state, CollapsedStep())
+    shards, state = batches()
+    records(shards, state, CollapsedStep())
     assert moved == [(1, 1), (2, 2), (3, 3)]
     moved.clear()
     monkeypatch.setattr(minibatches, "KERNEL_BATCHES", 2)
-    records(parts, state, CollapsedStep())
+    records(shards, state, CollapsedStep())
     assert moved == [(1, 1), (2, 2), (3, 2)]
     moved.clear()
-    records(parts, state, CollapsedStep(), done=1)
-    records(parts, state, None)
+    records(shards, state, CollapsedStep(), done=1)
+    records(shards, state, None)
     assert not moved
 
 
@@ -150,4 +151,4 @@ def test_the_mean_goes_further_once_the_first_steps_are_done():
     assert relaxed(before, after, 1) is after
     assert relaxed(before, after, 2).m == pytest.approx([2.8])
     assert relaxed(before, after, 2).R is after.R
-    assert scaled(Statistics(np.eye(1), np.ones(1), 1.0, 2.0, 3.0, 4.0), 0.5).entropy == 2.0
+    assert Statistics(np.eye(1), np.ones(1), 1.0, 2.0, 3.0, 4.0).scaled(0.5).entropy == 2.0

@@ -5,8 +5,8 @@ import pytest
 from scipy.integrate import quad
 
 from problems import normal_grid, offsets_of
-from psimil.inference.moments import InstanceMoments, instance_moments, largest, noisy_or, sampled_moments
-from psimil.inference.prediction import Prediction
+from psimil.inference.moments import InstanceMoments, Largest, NoisyOr, instance_moments, sampled_moments
+from psimil.inference.prediction import BagLayout, Prediction
 
 MEANS = [-9.0, -3.0, -0.5, 0.0, 1.0, 4.0, 12.0]
 VARIANCES = [0.0, 1e-6, 0.3, 1.0, 4.0, 5.9, 6.1, 25.0, 400.0]
@@ -43,7 +43,7 @@ def predict(mean, variance, sizes, level=0.9, aggregate="noisy_or"):
     mean, variance, offsets = np.asarray(mean, float), np.asarray(variance, float), offsets_of(sizes)
     instances = instance_moments(mean, variance)
     return Prediction.build(
-        (np.arange(len(sizes)), offsets, None), (mean, variance), instances, aggregate=aggregate, level=level
+        BagLayout(np.arange(len(sizes)), offsets), (mean, variance), instances, aggregate=aggregate, level=level
     )
 
 
@@ -87,7 +87,7 @@ def test_log_odds_rise_with_the_mean_and_stay_finite(variance):
     moments = instance_moments(mean, np.full(600, variance))
     assert np.isfinite(moments.log_odds).all()
     assert (np.diff(moments.log_odds) >= 0).all()
-    bags = noisy_or(moments, np.arange(0, 601, 3))
+    bags = NoisyOr().moments(moments, np.arange(0, 601, 3))
     assert np.isfinite(bags.log_odds).all()
     assert np.isfinite(bags.std).all()
 
@@ -97,7 +97,7 @@ def test_noisy_or_equals_monte_carlo():
     rng = np.random.default_rng(0)
     sizes, samples = (1, 2, 5, 20), 100_000
     mean, variance = rng.normal(-2, 1.5, size=28), rng.uniform(0.05, 3.0, size=28)
-    bags = noisy_or(instance_moments(mean, variance), offsets_of(sizes))
+    bags = NoisyOr().moments(instance_moments(mean, variance), offsets_of(sizes))
     assert bags.prob.shape == bags.std.shape == (4,)
     f = mean[:, None] + np.sqrt(variance)[:, None] * rng.standard_normal((28, samples))
     for b, (start, stop) in enumerate(zip(offsets_of(sizes)[:-1], offsets_of(sizes)[1:], strict=True)):
@@ -114,7 +114,7 @@ def test_a_thousand_tiny_probabilities_add_up():
     log_p = np.full(1000, np.log(1e-18))
     values = {"log_p": log_p, "log_q": np.zeros(1000), "variance": np.full(1000, 1e-36)}
     fields = {f: values.get(f, np.full(1000, 1e-18)) for f in InstanceMoments.__dataclass_fields__}
-    bag = noisy_or(InstanceMoments(**fields), np.array([0, 1000]))
+    bag = NoisyOr().moments(InstanceMoments(**fields), np.array([0, 1000]))
     assert bag.prob[0] == pytest.approx(1e-15, rel=1e-12)
     assert bag.log_odds[0] == pytest.approx(np.log(1e-15), rel=1e-12)
     mean = np.full(1000, np.log(1e-18))
@@ -124,7 +124,7 @@ def test_a_thousand_tiny_probabilities_add_up():
 def test_a_bag_of_one_has_the_probability_of_its_instance():
     mean = np.linspace(-600, 40, 641)
     moments = instance_moments(mean, np.ones(641))
-    bags = noisy_or(moments, np.arange(642))
+    bags = NoisyOr().moments(moments, np.arange(642))
     np.testing.assert_allclose(bags.prob, moments.prob, rtol=1e-9)
     np.testing.assert_allclose(bags.std, moments.std, rtol=1e-9, atol=1e-300)
     np.testing.assert_allclose(bags.log_odds, moments.log_odds, rtol=1e-9)
@@ -138,7 +138,7 @@ def test_bag_is_at_least_its_largest_instance_and_grows_with_every_instance():
         moments = instance_moments(mean, variance)
         order = np.concatenate([np.arange(n) for n in range(1, 31)])
         take = {f: getattr(moments, f)[order] for f in InstanceMoments.__dataclass_fields__}
-        bags = noisy_or(InstanceMoments(**take), offsets_of(range(1, 31)))
+        bags = NoisyOr().moments(InstanceMoments(**take), offsets_of(range(1, 31)))
         assert (np.diff(bags.log_odds) >= 0).all()
         top = np.maximum.accumulate(moments.prob)
         assert (bags.prob >= top * (1 - 1e-9)).all()
@@ -160,7 +160,7 @@ def test_largest_takes_the_most_probable_instance():
     mean, variance = np.array([0.5, 0.6, -1.0, -0.5]), np.array([0.0, 30.0, 0.0, 0.0])
     moments = instance_moments(mean, variance)
     assert moments.prob[0] > moments.prob[1]  # the larger mean is more uncertain
-    bags = largest(moments, np.array([0, 2, 4]))
+    bags = Largest().moments(moments, np.array([0, 2, 4]))
     np.testing.assert_array_equal(bags.prob, moments.prob[[0, 3]])
     np.testing.assert_array_equal(bags.log_odds, moments.log_odds[[0, 3]])
     np.testing.assert_array_equal(bags.std, moments.std[[0, 3]])

@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from psimil.inference.monitors import EarlyStopping
+from psimil.inference.ascent import EarlyStopping
 
 
 def run(scores, **settings):

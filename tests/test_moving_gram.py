@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from psimil.inference.moving_gram import MovingGram
 
 from psimil.model.kernels import RBF, Matern32
+from psimil.paper.moving_gram import MovingGram
 
 X, Z = (np.random.default_rng(seed).normal(size=(n, 2)) + 100.0 for seed, n in ((0, 7), (1, 4)))
 MOVED = {"one": RBF(2.0, 0.7), "many": RBF(2.0, (0.7, 1.9)), "other": Matern32(0.5, 1.3)}

@@ -8,8 +8,8 @@ import pytest
 
 from problems import dense, make, offsets_of, random_posterior, unwhitened
 from psimil.inference.ascent import KernelState, ascend
-from psimil.inference.calibration import IDENTITY, Calibration
 from psimil.inference.joint import joint_std
+from psimil.inference.moments import IDENTITY, Calibration
 from psimil.inference.posterior import Posterior, latent_moments
 from psimil.inference.sparse_gp import SparseGP
 from psimil.inference.trained import TrainedModel

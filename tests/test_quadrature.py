@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-from psimil.foundations.quadrature import expectation, gauss_hermite, trapezoid
+from psimil.foundations.logistic import expectation, gauss_hermite, trapezoid
 
 
 @pytest.mark.parametrize("order", [2, 5, 20, 32])

@@ -15,9 +15,8 @@ from psimil.figures.canvas import check_columns
 from psimil.foundations.errors import InputError
 from psimil.foundations.logistic import sigmoid, softplus
 from psimil.inference.ascent import KernelState, Pass, ascend
-from psimil.inference.calibration import IDENTITY
 from psimil.inference.joint import joint_std
-from psimil.inference.moments import NoisyOr, instance_moments
+from psimil.inference.moments import IDENTITY, NoisyOr, instance_moments
 from psimil.inference.posterior import latent_moments
 from psimil.inference.shards import Shard
 from psimil.inference.sparse_gp import SparseGP

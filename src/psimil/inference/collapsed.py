@@ -182,7 +182,11 @@ class CollapsedStep:
         """The best kernel met on the way."""
         before = KernelState(record.gp, record.posterior)
         bound = CollapsedBound(shards, before, record.local, log_z=self.log_z)
-        return self.climb(state, bound, float(shards.weights.sum()), record.step)
+        found = self.climb(state, bound, float(shards.weights.sum()), record.step)
+        if shards.in_memory is not None:  # as large as V, so they go
+            shards.in_memory.kept.pop("K", None)
+            shards.in_memory.kept.pop("K_whitened", None)
+        return found
 
     def climb(
         self, state: KernelState, bound: Callable[[SparseGP], Collapsed], scale: float, iteration: int

@@ -161,6 +161,7 @@ class Fit:
                 if on_fewer and whole is not None:
                     first = KernelState.first(self._with_points(state.gp, whole, TEACHING))
                 learned_gp = self._watch(self._passes(teacher, first, step, pi, "kernel"), "kernel", step).gp
+                del teacher  # and the V that it keeps
                 state = KernelState.first(state.gp.with_parameters(learned_gp.kernel.log_parameters))
             step = None  # the kernel has been learned
         stage = "fit" if self.execution.batch_bags is None else "batches"
