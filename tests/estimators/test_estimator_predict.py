@@ -230,7 +230,7 @@ def test_bags_do_not_influence_each_other():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"expectation": "guess"}, 'expectation must be "quadrature" or "sample", got \'guess\'.'),
+        ({"expectation": "guess"}, "expectation must be one of 'quadrature', 'sample', got 'guess'."),
         ({"level": 1.0}, "level must be a number between 0 and 1, got 1.0."),
         ({"level": float("nan")}, "level must be a number between 0 and 1, got nan."),
         ({"n_samples": 0}, "n_samples must be a whole number >= 2, got 0."),

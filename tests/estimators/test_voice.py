@@ -91,7 +91,7 @@ def test_a_long_phase_speaks_again(capsys, monkeypatch):
         tell("passes", 1, 8)
         tell("parts of the data", 7, 9)
 
-    voice.aloud(work, 1)()
+    voice.aloud(work)()
     lines = capsys.readouterr().out.splitlines()
     assert lines == ["refits for calibration", "refits for calibration: 2 of 300"]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
-from dataclasses import fields
 from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -149,16 +148,13 @@ def _objects(values: dict[str, Any]) -> dict[str, Any]:
 
 def _check(estimator: PsiVGPMIL) -> None:
     """Refuse bad values before any data is read."""
+    from psimil.estimators.parameters import options_of
     from psimil.foundations.errors import InputError
-    from psimil.inference.options import Options
-    from psimil.model.kernels import RBF
 
-    values = {f.name: getattr(estimator, f.name) for f in fields(Options)}
-    Options(**values | {"kernel": estimator.kernel or RBF()})
+    density = estimator._default_density if estimator.density is None else estimator.density
+    options_of({**estimator.get_params(deep=False), "density": density}, n_features=0)
     if type(estimator.random_state) is not int or estimator.random_state < 0:
         raise InputError(f"random_state must be a whole number >= 0, got {estimator.random_state!r}.")
-    if not isinstance(estimator.feature_fingerprint, str | None):
-        raise InputError(f"feature_fingerprint must be text, got {estimator.feature_fingerprint!r}.")
 
 
 def _unknown(key: str, text: str, allowed: list[str]) -> str:
