@@ -18,8 +18,10 @@ from psimil.foundations.errors import ClusterFailure, InputError
 from psimil.inference import training
 from psimil.store import StoreWriter, open_store
 
-distributed = pytest.importorskip("distributed")
+dask, distributed = pytest.importorskip("dask"), pytest.importorskip("distributed")
 LOCAL = {"dashboard_address": ":0", "threads_per_worker": 1, "n_workers": 2}
+# LocalCluster ends a worker that is away 15 seconds after it was killed, be it for another kill meanwhile
+PATIENT = {"distributed.deploy.lost-worker-timeout": "10 minutes"}
 SETTINGS = {"n_inducing": 6, "random_state": 0, "chunk_size": 120, "max_iter": 12, "tol": 1e-9}
 SETTINGS |= {"calibrate": False, "threshold": 0.5, "false_positive_rate": None}  # nothing that is learned afterwards
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -27,7 +29,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 
 @pytest.fixture(scope="module")
 def local():
-    with distributed.LocalCluster(processes=True, **LOCAL) as running:
+    with dask.config.set(PATIENT), distributed.LocalCluster(processes=True, **LOCAL) as running:
         yield running
 
 

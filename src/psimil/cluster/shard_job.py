@@ -96,14 +96,14 @@ class Dispatch:
         if job is None:  # cancelled
             return {}
         job.futures.remove(future)
-        error = future.exception() if future.status == "error" else None
-        if error is None and not isinstance(result, CancelledError):
+        if future.status == "finished" and not isinstance(result, CancelledError):
             self.workforce.seconds.append(result[1])
             for late in job.futures:
                 del self._pending[late.key]
             job.cancel()
             return {job: result[0]}
         if not job.futures:
+            error = future.exception() if future.status == "error" else None
             if isinstance(error, NumericalFailure):
                 raise error
             if error is not None:  # however often Dask tried
