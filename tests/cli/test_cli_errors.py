@@ -197,7 +197,7 @@ def interrupted(folder, seconds):
         text=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
     ) as running:
-        while not (folder / "run").exists():
+        while not (folder / "run").exists() and running.poll() is None:
             time.sleep(0.02)
         time.sleep(seconds)
         running.send_signal(signal.SIGINT)
