@@ -151,8 +151,7 @@ def _check(estimator: PsiVGPMIL) -> None:
     from psimil.estimators.parameters import options_of
     from psimil.foundations.errors import InputError
 
-    density = estimator._default_density if estimator.density is None else estimator.density
-    options_of({**estimator.get_params(deep=False), "density": density}, n_features=0)
+    options_of(estimator._resolved(), n_features=0)
     if type(estimator.random_state) is not int or estimator.random_state < 0:
         raise InputError(f"random_state must be a whole number >= 0, got {estimator.random_state!r}.")
 

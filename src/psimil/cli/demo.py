@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 NAMES = {"accuracy": "accuracy", "f1": "F1", "auc": "AUC", "log_loss": "log-loss", "seconds": "seconds per fold"}
-HELD_OUT = "Prediction of the test bags of the first fold by G-VGPMIL, trained on the other bags."
+HELD_OUT = "Prediction of the test bags of the first fold by VGPMIL, trained on the other bags."
 
 
 def demo(

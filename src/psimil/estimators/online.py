@@ -54,8 +54,7 @@ class OnlineLearning:
         state: Online | None = getattr(self, "online_", None)
         if state is None or state.model is not self.model_:
             state = Online(self.model_, float(self.training_counts_["bags"]))
-        density = self._default_density if self.density is None else self.density
-        options = options_of({**self.get_params(deep=False), "density": density}, found.n_features)
+        options = options_of(self._resolved(), found.n_features)
         self.online_ = state.learn(found, supervision, options)
         self.model_ = self.online_.model
         counts = {"bags": len(found), "positive": int(T.sum()), "instances": len(found.X)}

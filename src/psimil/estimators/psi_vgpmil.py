@@ -165,7 +165,6 @@ class PsiVGPMIL(OnlineLearning, BagPredictor, Parameters):
 
         Examples
         --------
-        >>> from psimil import VGPMIL
         >>> from psimil.datasets import make_bags
         >>> bags, y, _ = make_bags(n_bags=8, seed=1)
         >>> clf = VGPMIL(n_inducing=4, max_iter=2, tol=0.0, random_state=0).fit(bags, y)
@@ -182,8 +181,7 @@ class PsiVGPMIL(OnlineLearning, BagPredictor, Parameters):
             raise InputError("fit needs bag labels: fit(bags, y). requires y to be passed, but the target y is None")
         found = read_bags(bags, bag_ids)
         classes, T = read_labels(y, found, positive=self.positive, from_rows=bag_ids is not None)
-        density = self._default_density if self.density is None else self.density
-        options = options_of({**self.get_params(deep=False), "density": density}, found.n_features)
+        options = options_of(self._resolved(), found.n_features)
         weights = np.ones(len(found)) if sample_weight is None else read_weights(sample_weight, found)
         known = None if y_instances is None else read_instance_labels(y_instances, found, T, self.H)
         supervision, rng = Supervision(T, weights, known), read_random_state(self.random_state)
@@ -218,6 +216,11 @@ class PsiVGPMIL(OnlineLearning, BagPredictor, Parameters):
             warnings.warn(settle, ConvergenceWarning, stacklevel=2)
         return self
 
+    def _resolved(self) -> dict[str, Any]:
+        """All parameters, with the density that None stands for."""
+        density = self._default_density if self.density is None else self.density
+        return {**self.get_params(deep=False), "density": density}
+
     @classmethod
     def preset(cls, name: str, **parameters: Any) -> Self:
         """The settings of the paper's text ("paper") or of the authors' code ("published"), with your own on top.
@@ -248,7 +251,6 @@ class PsiVGPMIL(OnlineLearning, BagPredictor, Parameters):
         --------
         >>> import tempfile
         >>> from pathlib import Path
-        >>> from psimil import PsiVGPMIL
         >>> from psimil.datasets import make_bags
         >>> bags, y, _ = make_bags(n_bags=8, seed=1)
         >>> with tempfile.TemporaryDirectory() as folder:
@@ -277,7 +279,6 @@ class VGPMIL(PsiVGPMIL):
 
     Examples
     --------
-    >>> from psimil import VGPMIL
     >>> VGPMIL(n_inducing=50).n_inducing
     50
     """
@@ -290,7 +291,6 @@ class GVGPMIL(PsiVGPMIL):
 
     Examples
     --------
-    >>> from psimil import GVGPMIL, GammaMixture
     >>> GVGPMIL(density=GammaMixture(alpha=1.0, beta=2.0)).density.beta
     2.0
     """

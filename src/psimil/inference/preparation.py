@@ -19,7 +19,7 @@ from psimil.inference.trained import TrainedModel
 from psimil.model.bags import Bags
 from psimil.model.densities import is_logistic
 from psimil.model.inducing import SAMPLE_PER_POINT, choose_inducing
-from psimil.model.kernels import RBF, Kernel, Linear
+from psimil.model.kernels import RBF, Linear
 from psimil.model.label_posteriors import Labels
 from psimil.model.scaling import Scaling
 
@@ -130,7 +130,13 @@ def choose_sparse_gp(
     ----------
     X : (N, D) standardised instances.
     """
-    kernel = (options.kernel or _first_kernel(options, bags.n_features)).resolve(bags.n_features)
+    kernel, D = options.kernel, bags.n_features
+    if kernel is None:
+        # Densities other than the hyperbolic secant have flat or heavy tails: an instance far out, to which a linear
+        # kernel gives a large prior variance, can drive their fixed point away.
+        trend = options.hyperparameters is not None and is_logistic(options.density)
+        kernel = Linear(1.0 / D) + RBF() if trend else RBF()
+    kernel = kernel.resolve(D)
     if options.inducing_points is None:
         positive = np.repeat(supervision.T, bags.sizes) == 1
         Z = choose_inducing(X, positive, options.n_inducing, options.inducing, kernel, rng)
@@ -150,16 +156,6 @@ def sampled_sparse_gp(
     sample = bags[chosen]
     part = Supervision(supervision.T[chosen], supervision.weights[chosen])
     return choose_sparse_gp(scaling.apply(sample.X, options.dtype), scaling, sample, part, options, rng)
-
-
-def _first_kernel(options: Options, n_features: int) -> Kernel:
-    """A linear trend plus an RBF kernel; the RBF alone where a prior variance without limit would be too much.
-
-    Densities other than the hyperbolic secant have flat or heavy tails: an instance far out, to which a linear kernel
-    gives a large prior variance, can drive their fixed point away.
-    """
-    trend = options.hyperparameters is not None and is_logistic(options.density)
-    return Linear(1.0 / n_features) + RBF() if trend else RBF()
 
 
 def streamed_scaling(bags: Bags) -> Scaling:
