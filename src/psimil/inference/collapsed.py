@@ -52,10 +52,7 @@ class Collapsed:
 class SweepTask:
     """One sweep of F over a shard at the kernel of ``gp``: forward, or backward when its weights are given.
 
-    Parameters
-    ----------
-    before, local, log_z : as of :class:`CollapsedBound`.
-    weights : (M + 2, M) or (M + 1, M) of the backward sweep.
+    ``before``, ``local`` and ``log_z`` are those of :class:`CollapsedBound`, ``weights`` (M + 2, M) or (M + 1, M).
     """
 
     gp: SparseGP
@@ -183,9 +180,8 @@ class CollapsedStep:
         before = KernelState(record.gp, record.posterior)
         bound = CollapsedBound(shards, before, record.local, log_z=self.log_z)
         found = self.climb(state, bound, float(shards.weights.sum()), record.step)
-        if shards.in_memory is not None:  # as large as V, so they go
-            shards.in_memory.kept.pop("K", None)
-            shards.in_memory.kept.pop("K_whitened", None)
+        kept = {} if shards.in_memory is None else shards.in_memory.kept
+        kept.pop("K", None), kept.pop("K_whitened", None)  # as large as V
         return found
 
     def climb(
