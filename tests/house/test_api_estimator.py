@@ -124,7 +124,7 @@ def test_labels_in_text_are_told_apart_from_numbers():
         ({"level": True}, "level must be a number between 0 and 1, got True."),
         ({"n_samples": True}, "n_samples must be a whole number >= 2, got True."),
         ({"n_samples": 10.0}, "n_samples must be a whole number >= 2, got 10.0."),
-        ({"expectation": "mean"}, 'expectation must be "quadrature" or "sample", got \'mean\'.'),
+        ({"expectation": "mean"}, "expectation must be one of 'quadrature', 'sample', got 'mean'."),
     ],
 )
 def test_arguments_of_predict_dist(arguments, message):

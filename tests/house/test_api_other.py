@@ -106,7 +106,7 @@ ORACLE = {
     "draws of none": (lambda: simulate(MODEL, 0, RNG), "count must be a whole number >= 1, got 0."),
     "model of nothing": (
         lambda: model_of(None, None),
-        "oracle (problem, gp): they must be a Problem and a SparseGP, got None",
+        "oracle (problem, gp): they must be a Shard and a SparseGP, got None",
     ),
 }
 CONTRACT = {
