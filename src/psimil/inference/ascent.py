@@ -127,7 +127,7 @@ class PassTask:
         """Sums over the shard."""
         local, statistics = run_pass(shard, self.gp, self.posterior, self.pi)
         if is_logistic(shard.density):  # the same for every instance
-            log_z = float(shard.instance_weights.sum()) * -np.log(np.pi)
+            log_z = float(-np.log(np.pi) * shard.instance_weights.sum())
         else:
             log_z = prior_log_z(shard, self.gp)
         return statistics, log_z, local if self.keep_local else None
@@ -222,7 +222,7 @@ class Convergence:
         if self.previous is not None:
             self.rises.append((bound - self.previous) / self.bags)
         if self.previous is not None and not record.kernel_moved:
-            self.converged = bool(abs(bound - self.previous) <= self.tol * self.bags)
+            self.converged = abs(bound - self.previous) <= self.tol * self.bags
         self.previous = bound
         return self.converged
 
