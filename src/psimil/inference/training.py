@@ -191,7 +191,8 @@ class Fit:
         convergence, stopping = Convergence(options.tol, len(self.shards.labels.T)), None
         moves = options.learning.schedule.last if step is not None and stage != "batches" else None
         if options.early_stopping is not None:
-            stopping = EarlyStopping(self._score, options.patience, options.learning.tolerance)
+            tolerance = 0.0 if options.early_stopping == "loo" else options.learning.tolerance
+            stopping = EarlyStopping(self._score, options.patience, tolerance)
         if begun is not None and begun.stage == stage:
             convergence.previous, self.converged = begun.record.bound.total, begun.converged
             if begun.stopped:
