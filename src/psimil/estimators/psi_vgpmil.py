@@ -160,7 +160,7 @@ class PsiVGPMIL(OnlineLearning, BagPredictor, Parameters):
         eval_set : (bags, y) for early stopping.
         callbacks : called with a dict after every pass; a true answer stops the fit.
         batch_bags : bags of a minibatch; None for passes over all bags.
-        client : ``distributed.Client`` of a cluster that works out the parts, see :mod:`psimil.distributed`.
+        client : ``distributed.Client`` of a cluster that works out the parts, see :mod:`psimil.cluster`.
         checkpoint : file that keeps the last complete pass; a fit that was interrupted goes on from it.
 
         Examples
