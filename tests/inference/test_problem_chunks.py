@@ -1,4 +1,4 @@
-"""Ranges of a shard: whole bags, about as many instances as asked for; V is kept where all of it may be."""
+"""Ranges of a shard: whole bags, as many instances as asked for at most; V is kept where all of it may be."""
 
 from dataclasses import replace
 
@@ -11,21 +11,21 @@ from psimil.inference.passes import run_pass
 from psimil.inference.shards import BagRange
 
 
-def test_a_range_ends_with_the_bag_that_fills_it():
+def test_a_range_is_as_long_as_whole_bags_allow():
     shard, _ = make(sizes=(1, 3, 2, 4, 2), rows=4)
-    assert shard.ranges == [BagRange(0, 2, 0, 4), BagRange(2, 4, 4, 10), BagRange(4, 5, 10, 12)]
+    assert shard.ranges == [BagRange(0, 2, 0, 4), BagRange(2, 3, 4, 6), BagRange(3, 4, 6, 10), BagRange(4, 5, 10, 12)]
 
 
 def test_a_bag_that_is_longer_than_a_range_stays_whole():
     shard, _ = make(sizes=(5, 1, 1, 7), rows=2)
-    assert shard.ranges == [BagRange(0, 1, 0, 5), BagRange(1, 2, 5, 6), BagRange(2, 4, 6, 14)]
+    assert shard.ranges == [BagRange(0, 1, 0, 5), BagRange(1, 3, 5, 7), BagRange(3, 4, 7, 14)]
 
 
 def test_all_bags_are_one_block_unless_they_are_taken_one_range_after_another():
     assert make(rows=4)[0].blocks == make(rows=4, keep=False)[0].blocks == [BagRange(0, 5, 0, 12)]
     streamed, _ = make(rows=4, whole=False)
     assert streamed.blocks == streamed.ranges
-    assert len(streamed.blocks) == 3
+    assert len(streamed.blocks) == 4
 
 
 @pytest.mark.parametrize("lengthscale", [0.3, 1.2])

@@ -1,5 +1,7 @@
 """Gram matrices against scikit-learn's, adjoints against differences, spectral samples against the kernel."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 from sklearn.gaussian_process import kernels as sk
@@ -146,3 +148,14 @@ def test_sum_is_associative_in_value():
     a, b, c = RBF(1.0, 1.0), Linear(0.5), Constant(2.0)
     np.testing.assert_allclose(((a + b) + c).gram(X, Z), (a + (b + c)).gram(X, Z), rtol=1e-14)
     assert isinstance(a + b, Sum)
+
+
+def test_a_field_that_is_no_parameter_is_left_alone():
+    @dataclass(frozen=True)
+    class Tagged(RBF):
+        power: float = 2.0
+
+    kernel = Tagged().resolve(4)
+    assert kernel == Tagged(1.0, 2.0, 2.0) and len(kernel.log_parameters) == 2
+    moved = kernel.with_log_parameters(np.log([3.0, 5.0]))
+    assert (moved.variance, moved.lengthscale, moved.power) == (pytest.approx(3.0), pytest.approx(5.0), 2.0)

@@ -65,7 +65,8 @@ class Checkpoint:
         batch_bags: int | None = None,
     ) -> Self:
         """The checkpoint of the fit that these describe."""
-        settings = {field.name: getattr(options, field.name) for field in fields(Parameters)}
+        names = [field.name for field in fields(Parameters) if field.name != "warm_start"]
+        settings = {name: getattr(options, name) for name in names}
         points = settings.pop("inducing_points")
         facts = {**parameters_json(settings), "batch_bags": batch_bags, "rng": rng.bit_generator.state}
         digest = hashlib.sha256(json.dumps(facts, sort_keys=True, default=_plain).encode())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,7 @@ PLUG_INS: dict[tuple[str, str], dict[str, Any]] = {
     ("hyperparameters", "published"): {"learning": PaperLearning(published=True)},
 }
 
+NUMBER = (int, float, np.integer, np.floating)
 Constraint = tuple[str, Callable[[Any], bool]]  # in words, and whether a value keeps it
 
 
@@ -44,7 +45,7 @@ def _whole(low: int) -> Constraint:
 
 
 def _real(rule: str, holds: Callable[[Any], bool]) -> Constraint:
-    return rule, lambda v: isinstance(v, Real) and not isinstance(v, (bool, np.bool_)) and v == v and holds(v)  # noqa: PLR0124
+    return rule, lambda v: isinstance(v, NUMBER) and not isinstance(v, bool) and v == v and holds(v)  # noqa: PLR0124
 
 
 def _optional(constraint: Constraint) -> Constraint:

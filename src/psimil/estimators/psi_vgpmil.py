@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -124,7 +124,6 @@ class PsiVGPMIL(OnlineLearning, BagPredictor, Parameters):
     (40, 2)
     """
 
-    warm_start: bool = False
     positive: Any = None
     feature_fingerprint: str | None = None
     random_state: Any = None
@@ -219,7 +218,7 @@ class PsiVGPMIL(OnlineLearning, BagPredictor, Parameters):
     def _resolved(self) -> dict[str, Any]:
         """All parameters, with the density that None stands for."""
         density = self._default_density if self.density is None else self.density
-        return {**self.get_params(deep=False), "density": density}
+        return {one.name: getattr(self, one.name) for one in fields(self)} | {"density": density}
 
     @classmethod
     def preset(cls, name: str, **parameters: Any) -> Self:

@@ -30,8 +30,7 @@ Array = NDArray[Any]
 
 DELAY, FORGETTING = 4.0, 0.7
 RELAXED_AFTER, RELAXATION = 2, 1.8  # steps before the mean goes further, and how far
-KERNEL_AFTER = (0.25, 0.5, 0.75)  # passes' worth of data after which the kernel moves, on the batches of the step
-KERNEL_BATCHES = 4
+KERNEL_AFTER, KERNEL_BATCHES = (0.25, 0.5, 0.75), 4  # share of a pass after which the kernel moves, and batches
 
 
 def step_size(t: int, share: float, per_point: float = 1.0) -> float:

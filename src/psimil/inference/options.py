@@ -22,7 +22,7 @@ Array = NDArray[Any]
 
 @dataclass(eq=False)
 class Parameters:
-    """The parameters of an estimator that inference looks at, each declared here and nowhere else.
+    """The parameters of an estimator that a fit looks at, each declared here and nowhere else.
 
     :class:`psimil.estimators.psi_vgpmil.PsiVGPMIL` says what they mean, :mod:`psimil.estimators.parameters` what they
     may be.
@@ -46,13 +46,14 @@ class Parameters:
     accelerate: bool = True
     early_stopping: str | None = None
     patience: int = 10
-    standardize: bool = True
-    chunk_size: int | None = None
-    dtype: str = "float64"
-    device: str | None = None
     calibrate: str | bool = "auto"
     threshold: float | None = None
     false_positive_rate: float | None = 0.02
+    standardize: bool = True
+    warm_start: bool = False
+    chunk_size: int | None = None
+    dtype: str = "float64"
+    device: str | None = None
     expectation: str = "quadrature"
 
 

@@ -83,12 +83,11 @@ class Prediction:
         aggregate: str,
         thresholds: tuple[float, float] = (0.5, 0.5),
         level: float = 0.95,
-        joint_std: Array | None = None,
     ) -> Prediction:
         """From the bags, latent moments, and instance moments."""
         found = AGGREGATES[aggregate].moments(instances, bags.offsets)
         layout = (bags.names, bags.offsets, bags.rows)
-        return cls(*layout, *latent, instances, found, aggregate, *thresholds, level, joint_std)
+        return cls(*layout, *latent, instances, found, aggregate, *thresholds, level)
 
     @property
     def prob(self) -> Array:

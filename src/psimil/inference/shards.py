@@ -71,7 +71,7 @@ class Shard:
     density : psi.
     rule : of the label posterior.
     backend : works out the products.
-    rows : target number of instances that are worked on within the cache of a core.
+    rows : instances that are worked on within the cache of a core, at most.
     keep : whether V stays in memory from pass to pass.
     whole : whether a pass takes all rows at once; otherwise nothing of the size of V is ever in memory.
     """
@@ -89,8 +89,12 @@ class Shard:
 
     @cached_property
     def ranges(self) -> list[BagRange]:
-        """The bags in ranges of about ``rows`` instances."""
-        return split_bags(self.labels.offsets, self.rows)
+        """The bags in ranges of at most ``rows`` instances, but for larger bags."""
+        offsets, cuts = self.labels.offsets, [0]
+        while cuts[-1] < len(offsets) - 1:
+            fits = int(np.searchsorted(offsets, offsets[cuts[-1]] + self.rows, side="right")) - 1
+            cuts.append(max(fits, cuts[-1] + 1))
+        return [BagRange(a, b, int(offsets[a]), int(offsets[b])) for a, b in pairwise(cuts)]
 
     @property
     def blocks(self) -> list[BagRange]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -71,16 +71,15 @@ class TrainedModel:
         joint : also compute the bag's standard deviation with the correlation between its instances kept.
         """
         with single_threaded_blas():
-            latent, std = self.latent(bags.stream, raw=raw), None
-            if joint:
-                X, rng = self.scaling.apply(bags.X, self.dtype), np.random.default_rng(self.seed)
-                how: dict[str, Any] = {
-                    "calibration": IDENTITY if raw else self.calibration,
-                    "rng": rng,
-                    "samples": n_samples,
-                }
-                std = joint_std(self.gp, self.posterior, X, bags.offsets, aggregate=self.aggregate, **how)
-            return self.assemble(bags, latent, expectation, n_samples=n_samples, level=level, joint_std=std)
+            rng = np.random.default_rng(self.seed)
+            latent = self.latent(bags.stream, raw=raw)
+            found = self.assemble(bags, latent, expectation, n_samples=n_samples, level=level, rng=rng)
+            if not joint:
+                return found
+            X, how = self.scaling.apply(bags.X, self.dtype), IDENTITY if raw else self.calibration
+            given = (self.gp, self.posterior, X, bags.offsets)
+            std = joint_std(*given, aggregate=self.aggregate, calibration=how, rng=rng, samples=n_samples)
+            return replace(found, joint_std=std)
 
     def assemble(
         self,
@@ -90,12 +89,10 @@ class TrainedModel:
         *,
         n_samples: int = 1000,
         level: float = 0.95,
-        joint_std: Array | None = None,
+        rng: np.random.Generator | None = None,
     ) -> Prediction:
         """The prediction that follows from latent moments (N,), (N,) of the bags' instances."""
-        rng = np.random.default_rng(self.seed)
+        rng = np.random.default_rng(self.seed) if rng is None else rng
         instances = probabilities(latent, expectation or self.expectation, rng=rng, samples=n_samples)
         thresholds = (self.threshold, self.instance_threshold)
-        return Prediction.build(
-            bags, latent, instances, aggregate=self.aggregate, thresholds=thresholds, level=level, joint_std=joint_std
-        )
+        return Prediction.build(bags, latent, instances, aggregate=self.aggregate, thresholds=thresholds, level=level)

@@ -18,8 +18,8 @@ Array = NDArray[Any]
 class Kernel(ABC):
     """A positive definite function of two points with positive parameters, learned as their logarithms.
 
-    A kernel is a frozen dataclass; its fields are its parameters, each a number, or where the field is not called
-    ``variance``, one number per feature or None for what :meth:`resolve` fills in.
+    A kernel is a frozen dataclass that names in ``parameters`` which of its fields are learned, each a number, or where
+    it is not called ``variance``, one number per feature or None for what :meth:`resolve` fills in.
 
     Examples
     --------
@@ -29,6 +29,7 @@ class Kernel(ABC):
     (True, array([2., 4.]))
     """
 
+    parameters: ClassVar[tuple[str, ...]] = ()  # fields that are learned, in their order
     keeps_adjoint: ClassVar[bool] = False  # whether gram_adjoint leaves A as it is
 
     @abstractmethod
@@ -53,14 +54,14 @@ class Kernel(ABC):
 
     def __post_init__(self) -> None:
         """Refuse parameters that are not positive."""
-        for name, value in vars(self).items():
+        for name, value in ((name, getattr(self, name)) for name in self.parameters):
             if not isinstance(value, Kernel) and (name == "variance" or value is not None):
                 positive(value, name, most=0 if name == "variance" else 1)
 
     @property
     def log_parameters(self) -> Array:
         """(P,) logarithms of the parameters, in the order of the fields."""
-        values = list(vars(self).values())
+        values = [getattr(self, name) for name in self.parameters]
         if any(value is None for value in values):
             raise InputError(f"{type(self).__name__} has no length scale yet. Call resolve(n_features) first.")
         return np.concatenate([v.log_parameters if isinstance(v, Kernel) else np.log(np.ravel(v)) for v in values])
@@ -68,7 +69,7 @@ class Kernel(ABC):
     def with_log_parameters(self, values: Array) -> Self:
         """The same kernel with other parameters, exp(values)."""
         changed: dict[str, Any] = {}
-        for name, old in vars(self).items():
+        for name, old in ((name, getattr(self, name)) for name in self.parameters):
             size = len(old.log_parameters) if isinstance(old, Kernel) else np.size(old)
             new, values = values[:size], values[size:]
             if isinstance(old, Kernel):
@@ -80,7 +81,7 @@ class Kernel(ABC):
     def resolve(self, n_features: int) -> Self:
         """The same kernel with sqrt(D) for every None, and one number per feature where there are several."""
         changed: dict[str, Any] = {}
-        for name, value in vars(self).items():
+        for name, value in ((name, getattr(self, name)) for name in self.parameters):
             if isinstance(value, Kernel):
                 changed[name] = value.resolve(n_features)
             elif np.ndim(value) > 0 and len(value) != n_features:
@@ -116,6 +117,8 @@ class Sum(Kernel):
     array([[5.]])
     """
 
+    parameters: ClassVar[tuple[str, ...]] = ("left", "right")
+
     left: Kernel
     right: Kernel
 
@@ -150,6 +153,7 @@ class Sum(Kernel):
 class _Scaled(Kernel):
     """variance times a function without parameters."""
 
+    parameters: ClassVar[tuple[str, ...]] = ("variance",)
     keeps_adjoint: ClassVar[bool] = True
 
     variance: float = 1.0

@@ -25,6 +25,8 @@ class Stationary(Kernel):
     lengthscale : one number, one per feature, or None for sqrt(D).
     """
 
+    parameters: ClassVar[tuple[str, ...]] = ("variance", "lengthscale")
+
     variance: float = 1.0
     lengthscale: float | Sequence[float] | None = None
 
