@@ -46,7 +46,7 @@ TESTS = {
     "inference/sparse_gp": "sparse_gp_edges conditioning pass collapsed identities prediction parts robustness",
     "inference/thresholds": "recalibration teaching teaching_edges thresholds estimator_predict estimator_training",
     "inference/trained": "teaching_edges latent_range prediction estimator_predict estimator storage_damage",
-    "inference/training": "training_choices options streamed_run fit_stages option_edges estimator_training estimator",
+    "inference/training": "training_choices options streamed_run fit_stages held_out option_edges estimator_training",
     "paper/fourier_log_z": "log_z paper_objective",
     "paper/kernel_steps": "paper_steps paper_objective option_edges bound estimator_training",
     "paper/moving_gram": "moving_gram paper_objective estimator_training",

@@ -285,23 +285,3 @@ def test_verbose_speaks_to_the_logger_where_somebody_listens(caplog, capsys):
     assert passes[0].startswith("fit, pass 1: bound -")
     assert silent.n_iter_ > 0
     assert capsys.readouterr() == ("", "")
-
-
-def test_arguments_by_place_mean_what_they_meant():
-    given = (None, None, 20, None, "kmeans", np.inf, "exact", "constant", "projected", "collapsed", "logistic", "auto")
-    rest = ("labels", 5, 1e-3, True, None, 3, False, 0.4, 0.1, False, True, 100, "float32", None, "sample")
-    found = PsiVGPMIL(*given, *rest).get_params()
-    assert (found["calibrate"], found["threshold"], found["false_positive_rate"]) == (False, 0.4, 0.1)
-    assert (found["standardize"], found["warm_start"], found["chunk_size"]) == (False, True, 100)
-    assert (found["dtype"], found["device"], found["expectation"]) == ("float32", None, "sample")
-
-
-def test_a_subclass_with_fewer_arguments_fits():
-    class Small(PsiVGPMIL):
-        def __init__(self, n_inducing=6):
-            super().__init__(n_inducing=n_inducing, max_iter=3, tol=0.0, random_state=0)
-
-    bags, y, _ = problem()
-    small = Small().fit(bags, y)
-    usual = PsiVGPMIL(n_inducing=6, max_iter=3, tol=0.0, random_state=0).fit(bags, y)
-    assert (small.predict_proba(bags) == usual.predict_proba(bags)).all()

@@ -9,7 +9,6 @@ import pytest
 import psimil
 
 ROOT = Path(psimil.__file__).parent
-TESTS = Path(__file__).parents[1]
 FILES = sorted(ROOT.rglob("*.py"))
 LOW = {"foundations", "compute", "model"}
 CORE = LOW | {"inference"}
@@ -268,15 +267,6 @@ def test_rooms_inside_rooms_have_rules_of_their_own(tmp_path, monkeypatch):
     test_a_room_knows_its_neighbours_only(high)
     with pytest.raises(AssertionError, match=r"presets \(paper\) imports psimil.estimators"):
         test_a_room_knows_its_neighbours_only(low)
-
-
-def test_tests_stand_in_the_rooms_of_what_they_test():
-    """Beside the rooms: laws that everything obeys, the house itself, what tests share, and slow exact answers."""
-    folders = {path.parent.relative_to(TESTS).parts[0] for path in TESTS.rglob("test_*.py")}
-    rooms = {room.split(".")[0] for room in NEIGHBOURS}
-    assert folders <= rooms | {"laws", "house"}
-    assert folders >= CORE | {"cluster", "estimators", "paper", "laws", "house"}
-    assert {path.name for path in TESTS.glob("*.py")} == {"conftest.py"}
 
 
 def test_a_circle_of_rooms_is_seen(monkeypatch):

@@ -1,4 +1,4 @@
-"""The stages of a fit: when bags are held out by refits, how many points a kernel is learned on, what ends passes."""
+"""The stages of a fit: how many points a kernel is learned on, which kernels are tried, what ends passes."""
 
 import gc
 import weakref
@@ -9,96 +9,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from problems import make
-from psimil import GammaMixture, HyperbolicSecant, PsiVGPMIL
-from psimil.estimators.parameters import options_of
+from fits import BALANCED, fit_of, watched
+from psimil import GammaMixture, HyperbolicSecant
 from psimil.inference import training
-from psimil.inference.ascent import EarlyStopping, KernelState, ascend, start_from_labels
-from psimil.inference.execution import Execution
-from psimil.inference.prediction import BagLayout
-from psimil.inference.preparation import Prepared
+from psimil.inference.ascent import EarlyStopping, ascend, start_from_labels
 from psimil.inference.training import Fit
 from psimil.model.kernels import RBF
-from psimil.model.scaling import Scaling
 from tiny import problem as tiny_problem
 from tiny import quick
-
-BALANCED = (0, 1, 0, 1, 0, 1)
-
-
-def fit_of(T=BALANCED, callbacks=(), M=5, seed=0, **choices):
-    """A fit, and the state it begins with."""
-    density = choices.pop("density", HyperbolicSecant())
-    shard, gp = make(sizes=(2,) * len(T), T=T, M=M, density=density)
-    options = options_of(PsiVGPMIL(**choices).get_params(deep=False) | {"density": density}, 2)
-    prepared = Prepared(Scaling.identity(2), gp, shard)
-    rng = np.random.default_rng(0)
-    return Fit(prepared, options, callbacks, None, Execution(), rng, seed), KernelState.first(gp)
-
-
-def watched(fit, state):
-    """The record that ends the passes of a kernel that is kept."""
-    return fit._watch(fit._passes(fit.shards, state, None, None, "fit"), "fit", None)
-
-
-@pytest.fixture
-def held_out(monkeypatch):
-    """Whether out-of-bag moments come from refits, and the sparse GP of a fold."""
-
-    def held_out(**choices):
-        fit, state = fit_of(**choices)
-        record, shard = next(ascend(fit.shards, state)), fit.shards
-        N, unseen, rebuilt = len(shard.X), [], []
-        part = replace(shard, X=shard.X[:8], labels=shard.labels.chunk(0, 4), weights=shard.weights[:4])
-
-        def cross_fit(given, rebuild):
-            assert given is shard
-            rebuilt.append(rebuild(part))
-            return np.full(N, 2.0), np.full(N, 3.0)
-
-        monkeypatch.setattr(training, "cross_fit", cross_fit)
-        monkeypatch.setattr(training, "taught", lambda model, latent, options: unseen.append(latent))
-        layout = BagLayout(np.arange(N // 2), shard.labels.offsets)
-        found, [latent] = fit.finish(record, layout, None), unseen
-        assert (latent.mean == 2.0).all() == (latent.variance == 3.0).all() == bool(rebuilt)
-        assert not (found.loo.latent.mean == 2.0).any()  # what is told of the training bags is leave-one-out
-        assert fit._is_refitted(shard.labels.T) == bool(rebuilt)
-        return rebuilt[0] if rebuilt else None, record.gp
-
-    return held_out
-
-
-NOTHING = {"calibrate": False, "threshold": 0.5, "false_positive_rate": None}
-
-
-@pytest.mark.parametrize(
-    "learned", [{"calibrate": True}, {"calibrate": "auto"}, {"threshold": None}, {"false_positive_rate": 0.1}]
-)
-def test_bags_are_held_out_by_refits_where_something_is_learned_from_them(held_out, learned):
-    assert held_out(**{**NOTHING, **learned})[0] is not None
-    assert held_out(**NOTHING)[0] is None
-
-
-def test_nothing_is_held_out_where_a_label_is_rare(held_out):
-    assert held_out(T=(0, 1, 0, 1, 1, 1))[0] is None
-    assert held_out(T=(0, 1, 0, 1, 0, 0))[0] is None
-    assert held_out(T=BALANCED)[0] is not None
-
-
-def test_many_bags_are_not_refitted(held_out, monkeypatch):
-    monkeypatch.setattr(training, "SMALL", len(BALANCED))
-    assert held_out()[0] is not None
-    monkeypatch.setattr(training, "SMALL", len(BALANCED) - 1)
-    assert held_out()[0] is None
-
-
-def test_a_fold_chooses_its_own_inducing_points_unless_they_are_given(held_out):
-    rebuilt, gp = held_out()
-    assert rebuilt.kernel == gp.kernel
-    assert rebuilt.Z.shape == gp.Z.shape
-    assert not np.array_equal(rebuilt.Z, gp.Z)
-    rebuilt, gp = held_out(inducing_points=np.ones((5, 2)))
-    assert rebuilt is gp
 
 
 @pytest.fixture
