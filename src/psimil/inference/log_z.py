@@ -11,38 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.foundations.logistic import gauss_hermite, softplus
+from psimil.foundations.logistic import gauss_hermite
 from psimil.inference.shards import Shard
 from psimil.inference.sparse_gp import SparseGP
-from psimil.model.densities import Density, is_logistic
+from psimil.model.densities import Density, is_logistic, log_ratio, log_ratio_slope
 
 Array = NDArray[Any]
-
-
-def log_ratio(density: Density, f: Array) -> Array:
-    """r(f) = log(2 cosh(f / 2) psi(f)), elementwise; constant for the hyperbolic secant.
-
-    2 cosh(f / 2) is the sum over labels of Eq. (19), and Z the mean of exp sum r(f_n), Eq. (20); -log pi is Eq. (17).
-
-    Examples
-    --------
-    >>> from psimil.model.densities import HyperbolicSecant
-    >>> log_ratio(HyperbolicSecant(), np.array([0.0, 9.0])).round(4)
-    array([-1.1447, -1.1447])
-    """
-    return softplus(np.asarray(-np.abs(f))) + 0.5 * np.abs(f) + density.log_prob(f)
-
-
-def log_ratio_slope(density: Density, f: Array) -> Array:
-    """r'(f) = tanh(f / 2) / 2 - f theta(f).
-
-    Examples
-    --------
-    >>> from psimil.model.densities import HyperbolicSecant
-    >>> log_ratio_slope(HyperbolicSecant(), np.array([3.0])).round(12) + 0.0
-    array([0.])
-    """
-    return np.asarray(0.5 * np.tanh(0.5 * f) - f * density.theta(np.abs(f)))
 
 
 def jensen(density: Density, variance: Array) -> tuple[Array, Array]:

@@ -37,12 +37,12 @@ class Labels:
     keys: Array | None = None
 
     def sum(self, values: Array) -> Array:
-        """(B,) sums over the instances of each bag."""
-        return np.asarray(np.add.reduceat(values, self.offsets[:-1]))
+        """(..., B) sums of values (..., N) over the instances of each bag."""
+        return np.asarray(np.add.reduceat(values, self.offsets[:-1], axis=-1))
 
     def spread(self, values: Array) -> Array:
-        """(N,) each bag's value, for each of its instances."""
-        return np.repeat(values, np.diff(self.offsets))
+        """(..., N) each bag's value of (..., B), for each of its instances."""
+        return np.repeat(values, np.diff(self.offsets), axis=-1)
 
     def chunk(self, first: int, last: int) -> Labels:
         """The labels of bags first to last - 1."""

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.inference.log_z import log_ratio, log_ratio_slope
 from psimil.inference.shards import BagRange, Shard
+from psimil.model.densities import log_ratio, log_ratio_slope
 from psimil.model.kernels import Kernel
 
 Array = NDArray[Any]

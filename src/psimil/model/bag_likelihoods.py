@@ -1,0 +1,171 @@
+"""log p(T_b | f_b) of bags with the labels of their instances summed out: value, gradient and curvature.
+
+With s = sigma(f_b), P0 = prod(1 - s) the probability that every instance is negative, and bag labels that hold for
+certain (H = inf):
+
+    T = 0:  log p = log P0          gradient -s      -Hessian  diag(s (1 - s))
+    T = 1:  log p = log(1 - P0)     gradient  a s    -Hessian  a (1 + a) s s' - a diag(s (1 - s)),  a = P0 / (1 - P0)
+
+The curvature is always diag(d) + sign r r' with one vector r for each bag. Value, gradient, d and r are all that Newton
+steps, the variational posterior, leave-one-out, kernel learning and sampling ask of a model (docs/derivations.md).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psimil.foundations.logistic import log1mexp, softplus
+from psimil.model.densities import (
+    Density,
+    HyperbolicSecant,
+    is_logistic,
+    log_ratio,
+    log_ratio_curvature,
+    log_ratio_slope,
+)
+from psimil.model.label_posteriors import Labels
+
+Array = NDArray[Any]
+
+TINY = -30.0  # log-odds below which 1 - P0 is the sum of e^f to thirteen digits
+
+
+class Derivatives(NamedTuple):
+    """log p(T_b | f_b) of B bags with N instances at S values of f.
+
+    Parameters
+    ----------
+    value : (S, B) log p(T_b | f_b).
+    gradient : (S, N) its gradient.
+    diagonal, vector : (S, N) d and r of -Hessian = diag(d) + sign r r'.
+    label : (S, N) P(y = 1 | f, T), the probability of each instance's label once the bag's is known.
+    """
+
+    value: Array
+    gradient: Array
+    diagonal: Array
+    vector: Array
+    label: Array
+
+
+class BagLikelihood(Protocol):
+    """What inference asks of the model between latent values and bag labels."""
+
+    def derivatives(self, f: Array, labels: Labels) -> Derivatives:
+        """Value, gradient and curvature at f (S, N)."""
+
+    def sign(self, labels: Labels) -> Array:
+        """(B,) sign of r r' in the curvature of each bag."""
+
+
+@dataclass(frozen=True)
+class IndependentLabels:
+    """Labels that are independent given f, Eq. (1), and a bag label that is their maximum, Eq. (4).
+
+    With a finite H, p(T = 1) = (H (1 - P0) + P0) / (H + 1). Instances whose labels are known have a factor sigma(+-f)
+    of their own and leave the rest of the bag as it is; a known positive explains its bag. A density other than the
+    hyperbolic secant adds log(2 cosh(f / 2) psi(f)) for each instance.
+
+    Examples
+    --------
+    >>> labels = Labels(T=np.array([1, 0]), offsets=np.array([0, 2, 3]))
+    >>> found = IndependentLabels().derivatives(np.zeros((1, 3)), labels)
+    >>> np.exp(found.value), found.gradient.round(4)
+    (array([[0.75, 0.5 ]]), array([[ 0.1667,  0.1667, -0.5   ]]))
+    """
+
+    density: Density = HyperbolicSecant()  # noqa: RUF009 - frozen
+
+    def sign(self, labels: Labels) -> Array:
+        """+1 for positive bags, -1 for negative ones, whose r is zero unless H is finite."""
+        return 2.0 * _told(labels)[0] - 1.0
+
+    def derivatives(self, f: Array, labels: Labels) -> Derivatives:
+        """Value, gradient and curvature at f (S, N)."""
+        e = np.exp(-np.abs(f))
+        larger = 1.0 / (1.0 + e)
+        smaller = np.multiply(e, larger)
+        upper = f >= 0
+        s, q = np.where(upper, larger, smaller), np.where(upper, smaller, larger)  # sigma(f) and 1 - sigma(f)
+        more = np.log1p(e, out=e)
+        plus = np.maximum(f, 0.0) + more  # -log q, exact in both tails
+        if labels.known is None:
+            value, log_a, log_root = _bag_terms(f, plus, labels)
+            sign = self.sign(labels)
+            if log_a.max(initial=-np.inf) < -TINY:
+                gradient, vector = labels.spread(sign * np.exp(log_a)) * s, labels.spread(np.exp(log_root)) * s
+            else:  # some bag has e^30 times the weight of an s that may be as small
+                log_s = np.minimum(f, 0.0) - more
+                gradient = labels.spread(sign) * np.exp(labels.spread(log_a) + log_s)
+                vector = np.exp(labels.spread(log_root) + log_s)
+            diagonal = np.multiply(gradient, q)
+            np.negative(diagonal, out=diagonal)
+            found = Derivatives(value, gradient, diagonal, vector, np.clip(gradient + s, 0.0, 1.0))
+        else:
+            found = self._with_known(f, np.minimum(f, 0.0) - more, plus, q, labels, labels.known)
+        if is_logistic(self.density):
+            return found
+        return found._replace(
+            value=found.value + labels.sum(log_ratio(self.density, f)),
+            gradient=found.gradient + log_ratio_slope(self.density, f),
+            diagonal=found.diagonal - log_ratio_curvature(self.density, f),
+        )
+
+    def _with_known(self, f: Array, log_s: Array, plus: Array, q: Array, labels: Labels, known: Array) -> Derivatives:
+        """The same where the labels of some instances are known."""
+        free, one = known < 0, known == 1
+        explained = np.where(one, np.inf, 0.0)  # a known positive leaves no mass on all negative
+        value, log_a, log_root = _bag_terms(np.where(free, f, -np.inf), np.where(free, plus, explained), labels)
+        value = value + labels.sum(np.where(free, 0.0, np.where(one, log_s, -plus)))
+        log_s = np.where(free, log_s, -np.inf)  # a is the free instances' and may be e^1000
+        gradient = labels.spread(self.sign(labels)) * np.exp(labels.spread(log_a) + log_s)
+        vector = np.exp(labels.spread(log_root) + log_s)
+        return Derivatives(
+            value,
+            np.where(free, gradient, known - 1.0 + q),
+            np.where(free, -gradient * q, q * (1.0 - q)),
+            vector,
+            np.where(free, np.clip(gradient + 1.0 - q, 0.0, 1.0), known),
+        )
+
+
+def _told(labels: Labels) -> tuple[Array, float]:
+    """T and log H >= 0: what H < 1 says of T, 1 / H says of 1 - T."""
+    return (labels.T, labels.log_H) if labels.log_H >= 0 else (1 - labels.T, -labels.log_H)
+
+
+def _bag_terms(f: Array, plus: Array, labels: Labels) -> tuple[Array, Array, Array]:
+    """(S, B) log p(T | f), log a and log of the root of the weight of s s': gradient +-a s, r = root s.
+
+    Parameters
+    ----------
+    f, plus : (S, N) latent values and -log(1 - s) of the instances whose labels are unknown.
+    """
+    T, log_H = _told(labels)
+    log_less = float(log1mexp(np.array(-log_H))) if log_H < np.inf else 0.0  # log(1 - 1 / H)
+    log_P0 = -labels.sum(plus)
+    # T = 1: p = (1 - e^z) H / (H + 1) with e^z = (1 - 1 / H) P0, a = e^z / (1 - e^z), root^2 = a (1 + a)
+    z = log_P0 + log_less
+    log_W = log1mexp(z)
+    if log_H == np.inf and (tiny := z > -np.exp(TINY)).any():
+        log_W = np.where(tiny, _log_sum(f, labels), log_W)
+    value, log_a, log_root = log_W - softplus(np.array(-log_H)), z - log_W, 0.5 * z - log_W
+    if log_H == np.inf:
+        negative = (log_P0, np.zeros_like(z), np.full_like(z, -np.inf))
+    else:  # p = (1 + e^t) / (H + 1) with e^t = (H - 1) P0, a = e^t / (1 + e^t), root^2 = a (1 - a)
+        t = z + log_H
+        log_one_minus_a = -softplus(t)
+        negative = (-log_one_minus_a - softplus(np.array(log_H)), -softplus(-t), 0.5 * (t + 2.0 * log_one_minus_a))
+    found = [np.where(T == 1, *pair) for pair in zip((value, log_a, log_root), negative, strict=True)]
+    return found[0], found[1], found[2]
+
+
+def _log_sum(f: Array, labels: Labels) -> Array:
+    """(S, B) log of the sum of e^f over each bag."""
+    top = np.maximum(np.maximum.reduceat(f, labels.offsets[:-1], axis=-1), -1e300)
+    with np.errstate(divide="ignore"):  # every instance of a negative bag is known
+        return np.asarray(top + np.log(labels.sum(np.exp(f - labels.spread(top)))))
