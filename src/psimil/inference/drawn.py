@@ -1,0 +1,85 @@
+"""Predictions from draws of v: moments and quantiles of what each draw says of bags and instances, skew and all."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from psimil.foundations.logistic import log1mexp, sigmoid, softplus
+from psimil.inference.aggregates import BagMoments
+from psimil.inference.moments import InstanceMoments
+
+Array = NDArray[Any]
+
+
+class Bounds(NamedTuple):
+    """Ends of credible intervals, quantiles of draws: of bags (B,), and of instances (N,)."""
+
+    lower: Array
+    upper: Array
+    instance_lower: Array
+    instance_upper: Array
+
+
+class Drawn(NamedTuple):
+    """What draws say of some bags: latent mean and variance (N,), moments of instances and bags, and intervals."""
+
+    mean: Array
+    variance: Array
+    instances: InstanceMoments
+    bags: BagMoments
+    bounds: Bounds
+
+
+def from_draws(f: Array, offsets: Array, aggregate: str, level: float) -> Drawn:
+    """Of latent values f (S, N) of bags, one row for each draw of v.
+
+    Parameters
+    ----------
+    offsets : (B + 1,) first instance of each bag.
+    aggregate : "noisy_or" or "max".
+    level : mass of the intervals.
+
+    Examples
+    --------
+    >>> found = from_draws(np.array([[0.0, 0.0], [2.0, 0.0]]), np.array([0, 2]), "noisy_or", 0.95)
+    >>> found.mean, found.bags.prob.round(3)  # the mean of 3/4 and of 1 - 1/2 (1 - sigma(2))
+    (array([1., 0.]), array([0.845]))
+    """
+    log_p, log_q = _log_mean(-softplus(-f)), _log_mean(-softplus(f))
+    instances = InstanceMoments(log_p, log_q, sigmoid(f).var(axis=0))
+    if aggregate == "noisy_or":
+        log_negative = -np.add.reduceat(softplus(f), offsets[:-1], axis=1)
+        log_positive = log1mexp(log_negative)
+    else:
+        top = np.maximum.reduceat(f, offsets[:-1], axis=1)
+        log_negative, log_positive = -softplus(top), -softplus(-top)
+    log_p, log_q = _log_mean(log_positive), _log_mean(log_negative)
+    prob = np.exp(log_positive)
+    bags = BagMoments(log_p - log_q, np.exp(log_p), prob.std(axis=0))
+    ends = [0.5 - 0.5 * level, 0.5 + 0.5 * level]
+    bounds = Bounds(*np.quantile(prob, ends, axis=0), *sigmoid(np.quantile(f, ends, axis=0)))
+    return Drawn(f.mean(axis=0), f.var(axis=0), instances, bags, bounds)
+
+
+def _log_mean(values: Array) -> Array:
+    """(N,) log of the mean of e^values over the draws of values (S, N)."""
+    return np.asarray(np.minimum(logsumexp(values, axis=0) - np.log(len(values)), 0.0))
+
+
+def joined(parts: list[Drawn]) -> Drawn:
+    """All bags from some at a time, in their order."""
+
+    def all_of(values: Any) -> list[Array]:
+        return [np.concatenate(one) for one in zip(*values, strict=True)]
+
+    return Drawn(
+        np.concatenate([part.mean for part in parts]),
+        np.concatenate([part.variance for part in parts]),
+        InstanceMoments(*all_of((p.instances.log_p, p.instances.log_q, p.instances.variance) for p in parts)),
+        BagMoments(*all_of((p.bags.log_odds, p.bags.prob, p.bags.std) for p in parts)),
+        Bounds(*all_of(part.bounds for part in parts)),
+    )
