@@ -21,7 +21,6 @@ from psimil.datasets import make_bags
 from psimil.figures import new_figure, save_figure
 from psimil.figures.canvas import COLOURS
 from psimil.inference.ascent import KernelState, PassTask, ascend, pass_over
-from psimil.inference.collapsed import CollapsedStep
 from psimil.inference.minibatches import stochastic_ascent
 from psimil.inference.options import Options
 from psimil.inference.preparation import Supervision, sampled_sparse_gp, streamed_scaling
@@ -92,52 +91,51 @@ def bound_of(shards: StreamedShards, state: KernelState) -> float:
     return pass_over(shards, state.gp, state.posterior).bound.total / len(shards.weights)
 
 
-def full_passes(data: StreamedShards, state: KernelState, step: CollapsedStep | None) -> list[tuple[float, float]]:
+def full_passes(data: StreamedShards, state: KernelState) -> list[tuple[float, float]]:
     """Data seen before each pass, and the bound, until passes settle."""
     shards, found = Watched(data), list[tuple[float, float]]()
-    for last in ascend(shards, state, step):
+    for last in ascend(shards, state):
         found.append((shards.passes - 1.0, last.bound.total / len(shards.weights)))
         if len(found) > 1 and not last.kernel_moved and found[-1][1] - found[-2][1] < SETTLED:
             return found
     raise RuntimeError("ascend ended")
 
 
-def minibatches(data: StreamedShards, state: KernelState, step: CollapsedStep | None) -> list[Snapshot]:
+def minibatches(data: StreamedShards, state: KernelState) -> list[Snapshot]:
     """q(v) at the moments, and after every instance was seen once and twice by steps of q(v)."""
     shards, found = Watched(data, MOMENTS), list[Snapshot]()
-    for last in stochastic_ascent(shards, state, step, np.random.default_rng(0)):
+    for last in stochastic_ascent(shards, state, None, np.random.default_rng(0)):
         found.append((shards.passes, KernelState(last.gp, last.posterior)))
         if last.step == 2:
             return sorted(shards.kept + found, key=lambda snapshot: snapshot[0])
     raise RuntimeError("stochastic_ascent ended")
 
 
-def compare(name: str, n: int, learned: bool, batches: list[int]) -> pd.DataFrame:
-    """One row per moment: data, kernel, method, passes of data seen, bound in nats per bag, share of the rise."""
+def compare(name: str, n: int, batches: list[int]) -> pd.DataFrame:
+    """One row per moment: data, method, passes of data seen, bound in nats per bag, share of the rise."""
     bags, y = DATA[name](n)
-    options = Options(HyperbolicSecant(), n_inducing=M, hyperparameters="collapsed" if learned else None)
+    options = Options(HyperbolicSecant(), n_inducing=M, posterior="augmented", hyperparameters=None)
     scaling, supervision = streamed_scaling(bags), Supervision(y, np.ones(len(bags)))
     gp = sampled_sparse_gp(bags, scaling, supervision, options, np.random.default_rng(0))
-    first, step = KernelState.first(gp), CollapsedStep() if learned else None
+    first = KernelState.first(gp)
     labels = Labels(y, bags.offsets)
     shards = StreamedShards(bags.stream, labels, supervision.weights, scaling, HyperbolicSecant())
-    curves = {"full passes": full_passes(shards, first, step)}
+    curves = {"full passes": full_passes(shards, first)}
     for size in batches:
         batched = replace(shards, rows=max(1, round(size * len(bags.X) / len(bags))))
-        curves[f"{size} bags"] = [(seen, bound_of(shards, s)) for seen, s in minibatches(batched, first, step)]
+        curves[f"{size} bags"] = [(seen, bound_of(shards, s)) for seen, s in minibatches(batched, first)]
     low, high = curves["full passes"][0][1], curves["full passes"][-1][1]
-    kernel = "learned" if learned else "fixed"
-    rows = [(name, kernel, how, s, b, (b - low) / (high - low)) for how, curve in curves.items() for s, b in curve]
-    return pd.DataFrame(rows, columns=["data", "kernel", "method", "passes", "bound", "share"])
+    rows = [(name, how, s, b, (b - low) / (high - low)) for how, curve in curves.items() for s, b in curve]
+    return pd.DataFrame(rows, columns=["data", "method", "passes", "bound", "share"])
 
 
 def draw(table: pd.DataFrame, path: Path) -> None:
     """What is missing of the rise against data seen, both on logarithmic axes."""
     ax = new_figure(8.0, 5.0)
-    for place, ((data, kernel), group) in enumerate(table.groupby(["data", "kernel"], sort=False)):
+    for place, (data, group) in enumerate(table.groupby("data", sort=False)):
         inside = group[(group["passes"] > 0) & (group["share"] < 1)]
         for style, (how, curve) in zip(("--", "-", ":"), inside.groupby("method", sort=False), strict=False):
-            label = f"{data}, {kernel} kernel, {how}"
+            label = f"{data}, {how}"
             ax.plot(curve["passes"], 1 - curve["share"], style, marker=".", color=COLOURS[place], label=label)
     ax.axhline(0.01, color="grey", linewidth=0.8)
     ax.set(xscale="log", yscale="log", xlabel="data seen, in passes", ylabel="missing share of the rise of the bound")
@@ -152,24 +150,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--n", type=int, default=1_000_000)
     parser.add_argument("--data", nargs="+", choices=list(DATA), default=list(DATA))
-    parser.add_argument("--kernels", nargs="+", choices=["fixed", "learned"], default=["fixed", "learned"])
     parser.add_argument("--batches", nargs="+", type=int, default=[500], help="bags of a minibatch")
     parser.add_argument("--figure", type=Path, default=FIGURE)
     arguments = parser.parse_args()
     tables = []
     with single_threaded_blas():
         for name in arguments.data:
-            for kernel in arguments.kernels:
-                tables.append(compare(name, arguments.n, kernel == "learned", arguments.batches))
-                print(tables[-1].to_string(float_format="%.4f"), flush=True)
+            tables.append(compare(name, arguments.n, arguments.batches))
+            print(tables[-1].to_string(float_format="%.4f"), flush=True)
     table = pd.concat(tables, ignore_index=True)
     draw(table, arguments.figure)
     figures: dict[str, float] = {}
-    for (data, kernel, how), curve in table[table["method"] != "full passes"].groupby(["data", "kernel", "method"]):
+    for (data, how), curve in table[table["method"] != "full passes"].groupby(["data", "method"]):
         for most in (1.0, 2.0):
             seen = curve[curve["passes"] <= most + 0.01]
-            if len(seen):  # of little data, steps of the kernel alone can be more than a pass
-                figures[f"{data}, {kernel}, {how}, {most:g}"] = float(seen["share"].iloc[-1])
+            if len(seen):
+                figures[f"{data}, {how}, {most:g}"] = float(seen["share"].iloc[-1])
     last_line(benchmark="minibatch", n=arguments.n, **figures)
 
 

@@ -73,7 +73,7 @@ def test_foreign_folders_and_files_are_never_written_to(files, tmp_path):
         ("verbose = 1", 'unknown key "verbose" in config line 1'),
         ("H = = 5", "is not valid TOML"),
         ("H = -1", "H must be a number > 0, got -1."),
-        ('n_inducing = "many"', "n_inducing must be a whole number >= 1"),
+        ('n_inducing = "many"', 'n_inducing must be "auto" or a whole number >= 1'),
         ('random_state = "x"', "random_state must be a whole number"),
         ('standardize = "no"', "standardize must be True or False, got 'no'."),
         ("feature_fingerprint = 3", "feature_fingerprint must be text"),

@@ -14,7 +14,7 @@ from psimil.cli.course import Course
 from psimil.cli.shell import Shell
 from psimil.datasets import load_musk1
 from psimil.foundations.phases import Plan, Step, following, tell, tell_plan
-from psimil.inference.ascent import SETTLING, Convergence
+from psimil.inference.records import SETTLING, Convergence
 
 
 @pytest.fixture(scope="module", params=[VGPMIL, GVGPMIL])
@@ -32,13 +32,11 @@ def test_every_phase_of_a_fit_moves(told):
     steps = [step for step in heard if isinstance(step, Step)]
     phases = list(dict.fromkeys(step.phase for step in steps))
     assert phases[0] == "inducing points" and phases[-1] == "thresholds"
-    assert {"a step of the kernel", "other kernels", "refits for calibration"} < set(phases)
-    passes = [step for step in steps if step.phase.endswith("passes")]
-    assert len(passes) == model.n_iter_
-    refits = [step.done for step in steps if step.phase == "refits for calibration"]
-    assert refits == sorted(refits) and set(refits) == set(range(301))
-    rivals = [step.done for step in steps if step.phase == "passes with another kernel"]
-    assert rivals == 4 * list(range(1, 16))
+    assert phases == ["inducing points", "steps of the kernel", "passes", "leave-one-out", "thresholds"]
+    for phase, stage in (("steps of the kernel", "kernel"), ("passes", "fit")):
+        done = [step.done for step in steps if step.phase == phase]
+        assert done == [row["iteration"] for row in model.history_ if row["stage"] == stage]
+        assert done == list(range(1, len(done) + 1)) and len(done) > 3
 
 
 def test_a_bar_goes_through_the_fit_without_a_leap(told):
@@ -58,7 +56,7 @@ def test_passes_that_converge_are_not_counted_up_to_the_limit(told):
     passes = [step for step in heard if isinstance(step, Step) and step.phase.endswith("passes")]
     assert all("at most 100" in step.note for step in passes if step.of is None)
     assert all(step.done <= step.of < 100 for step in passes if step.of is not None)
-    assert sum(step.of is not None for step in passes) > len(passes) // 2
+    assert sum(step.of is not None for step in passes) >= 2  # three rises tell how fast they fall
 
 
 def settle(*bounds, tol=0.01, moved=0):

@@ -15,7 +15,7 @@ from psimil.cluster import DaskShards, connect, predict_parts, workforce
 from psimil.datasets import make_bags
 from psimil.foundations.errors import ClusterFailure, InputError, NumericalFailure
 from psimil.inference.ascent import KernelState, pass_over
-from psimil.inference.collapsed import CollapsedBound
+from psimil.inference.bag_pass import antithetic_draws, bag_pass_over, draws_of
 from psimil.inference.shards import StreamedShards
 from psimil.inference.sparse_gp import SparseGP
 from psimil.model.densities import GammaMixture, HyperbolicSecant
@@ -64,15 +64,15 @@ def parts_of(bags, y, density, rows=80):
 
 
 def sums(parts):
-    """The bits of a pass and of a step of the kernel."""
+    """The bits of a pass of either posterior."""
     gp = SparseGP.build(RBF(2.0, 1.5), np.random.default_rng(1).normal(size=(9, 3)), bias=3.0)
     state = KernelState.first(gp)
     found = pass_over(parts, gp, state.posterior)
     statistics = found.statistics
-    other = SparseGP.build(RBF(1.0, 2.0), gp.Z, bias=3.0)
-    collapsed = CollapsedBound(parts, state)(other)
-    numbers = (statistics.entropy, statistics.bags, found.bound.log_z, collapsed.value)
-    arrays = (statistics.V_theta_V, statistics.V_kappa, collapsed.gradient, collapsed.posterior.R, np.array(numbers))
+    bag_sums, _ = bag_pass_over(parts, gp, draws_of(state.posterior, antithetic_draws(gp.size, 8, seed=3)))
+    numbers = (statistics.entropy, statistics.bags, found.bound.log_z, bag_sums.log_z)
+    arrays = (statistics.V_theta_V, statistics.V_kappa, bag_sums.curvature, bag_sums.gradient, bag_sums.likelihood)
+    arrays = (*arrays, np.array(numbers))
     return [array.tobytes() for array in arrays]
 
 

@@ -57,7 +57,12 @@ def bits(model):
     return [array.tobytes() for array in arrays], bounds, found.calibration, model.converged_
 
 
-CASES = {"passes": (VGPMIL, {}), "two stages": (GVGPMIL, {}), "minibatches": (VGPMIL, {"batch_bags": 20})}
+CASES = {
+    "passes": (VGPMIL, {}),
+    "augmented": (GVGPMIL, {}),
+    "minibatches": (VGPMIL, {"batch_bags": 20}),
+    "augmented minibatches": (GVGPMIL, {"batch_bags": 20}),
+}
 each = pytest.mark.parametrize("name", list(CASES))
 
 
@@ -81,15 +86,24 @@ class Stop(Exception):
 
 @pytest.mark.parametrize(
     ("name", "after"),
-    [("passes", 1), ("passes", 9), ("two stages", 9), ("two stages", 15), ("minibatches", 1), ("minibatches", 9)],
+    [
+        ("passes", 0),
+        ("passes", 1),
+        ("passes", 3),
+        ("augmented", 6),
+        ("minibatches", 1),
+        ("minibatches", 9),
+        ("augmented minibatches", 5),
+    ],
 )
 def test_a_fit_goes_on_from_its_checkpoint(data, alone, tmp_path, name, after):
     estimator, more = CASES[name]
     file, seen = tmp_path / "fit.part", []
+    kernel = sum(stage == "kernel" for stage, *_ in alone[name][1])  # its steps are done before the first pass is kept
 
     def interrupt(row):
         seen.append(row)
-        if len(seen) == after + 1:
+        if len(seen) == kernel + after + 1:
             raise Stop
 
     with pytest.raises(Stop):
@@ -97,10 +111,11 @@ def test_a_fit_goes_on_from_its_checkpoint(data, alone, tmp_path, name, after):
     again = []
     found = estimator(**SETTINGS).fit(*data, checkpoint=file, callbacks=[again.append], **more)
     assert bits(found) == alone[name]
-    assert len(again) == len(alone[name][1]) - after
+    left = len(alone[name][1]) - (kernel + after if after else 0)
+    assert kernel > 1 and len(again) == left
     once_more = estimator(**SETTINGS).fit(*data, checkpoint=file, callbacks=[again.append], **more)
     assert bits(once_more) == alone[name]
-    assert len(again) == len(alone[name][1]) - after  # there was nothing left to do
+    assert len(again) == left  # there was nothing left to do
 
 
 def test_checkpoints_of_other_fits_and_damaged_ones_are_refused(data, tmp_path):
@@ -140,10 +155,10 @@ def test_f5_workers_killed_while_fits_run(client, data, alone, faults):
     for turn in range(faults.repeats("F5")):
         client.wait_for_workers(2, timeout=BACK)
         pids, killed = sorted(client.run(os.getpid).values()), []
-        when, delay = moment.randrange(1, 10), moment.uniform(0.0, 0.05)
+        when, delay = moment.randrange(1, 4), moment.uniform(0.0, 0.05)
 
         def kill(row, pids=pids, killed=killed, when=when, delay=delay, turn=turn):
-            if row["iteration"] == when and not killed:
+            if (row["stage"], row["iteration"]) == ("fit", when) and not killed:
                 killed.append(pids[turn % len(pids)])
                 threading.Timer(delay, os.kill, (killed[0], signal.SIGKILL)).start()
 
@@ -227,7 +242,7 @@ def test_a_lost_scheduler_ends_the_fit_and_the_checkpoint_goes_on(data, alone, t
     client = distributed.Client(running, set_as_default=False, timeout=5)
 
     def leave(row):
-        if row["iteration"] == 5:
+        if (row["stage"], row["iteration"]) == ("fit", 3):
             running.close()
 
     started = time.perf_counter()

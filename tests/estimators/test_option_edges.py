@@ -49,7 +49,7 @@ def test_ends_that_are_out(name, value):
     ],
 )
 def test_ends_that_are_in(name, value):
-    assert getattr(options(**{name: value}), name) == value
+    assert getattr(options(posterior="augmented", **{name: value}), name) == value
 
 
 @pytest.mark.parametrize(
@@ -63,5 +63,5 @@ def test_ends_that_are_in(name, value):
     ],
 )
 def test_log_z_of_the_papers_step(density, how, log_z, expected):
-    found = options(density, hyperparameters=how, log_z=log_z)
+    found = options(density, posterior="augmented", hyperparameters=how, log_z=log_z)
     assert found.learning.step(found, 0).log_z == expected

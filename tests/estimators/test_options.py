@@ -3,14 +3,18 @@
 import numpy as np
 import pytest
 
-from psimil import GammaMixture, HyperbolicSecant
+from psimil import GammaMixture, HyperbolicSecant, SmoothLaplace
 from psimil.inference import training
-from psimil.inference.ascent import KernelState
+from psimil.inference.ascent import KernelState, Pass
 from psimil.inference.execution import Execution
+from psimil.inference.kernel_learning import learn_kernel
 from psimil.inference.options import Options
 from psimil.inference.preparation import Supervision, prepare_in_memory, prepare_streamed
 from psimil.inference.training import Fit
+from psimil.inference.variational import Iterate
 from tiny import problem
+
+PASSES = Fit._passes
 
 
 def fit_of(density=HyperbolicSecant(), **choices):  # noqa: B008 - frozen
@@ -31,36 +35,35 @@ def test_only_the_logarithm_of_h_is_carried(H, log_H):
 
 
 @pytest.mark.parametrize(
-    ("density", "hyperparameters", "log_z", "expected"),
+    ("density", "posterior", "hyperparameters", "learned"),
     [
-        (HyperbolicSecant(), "collapsed", "logistic", False),
-        (GammaMixture(), "collapsed", "logistic", True),
-        (GammaMixture(), "loo", "logistic", True),
-        (GammaMixture(), "collapsed", "jensen", False),
-        (GammaMixture(), None, "logistic", False),
+        (HyperbolicSecant(), "variational", "bound", True),
+        (SmoothLaplace(), "variational", "bound", True),
+        (SmoothLaplace(), "variational", None, False),
+        (GammaMixture(), "augmented", "bound", True),
+        (GammaMixture(), "augmented", None, False),
     ],
 )
-def test_a_density_without_known_log_z_learns_its_kernel_on_the_logistic_model(
-    monkeypatch, density, hyperparameters, log_z, expected
+def test_a_kernel_is_learned_on_the_logistic_model_before_the_passes_of_any_density(
+    monkeypatch, density, posterior, hyperparameters, learned
 ):
-    original, begun = Fit._passes, []
+    begun = []
 
-    def passes(fit, shards, state, step, pi, stage):
-        begun.append((stage, shards.density, step is not None))
-        return original(fit, shards, state, step, pi, stage)
+    def learn(shard, gp, *rest):
+        begun.append(("kernel", shard.density))
+        return learn_kernel(shard, gp, *rest)
 
+    def passes(fit, state, step, pi, stage):
+        begun.append((stage, fit.shards.density))
+        assert step is None
+        assert (state.gp is fit.prepared.gp) is not learned
+        return PASSES(fit, state, step, pi, stage)
+
+    monkeypatch.setattr(training, "learn_kernel", learn)
     monkeypatch.setattr(Fit, "_passes", passes)
-    for rivals in ("guard_kernel", "search_kernel"):
-        monkeypatch.setattr(training, rivals, lambda record, shard, aggregate: record.gp)
-    fit = fit_of(density, hyperparameters=hyperparameters, log_z=log_z)
-    fit.learn(KernelState.first(fit.prepared.gp), None)
-    first = [("kernel", HyperbolicSecant(), True)] if expected else []
-    assert begun == [*first, ("fit", density, hyperparameters is not None and not expected)]
-
-
-def test_nothing_is_refitted_when_nothing_is_learned_from_it():
-    fixed = {"calibrate": False, "threshold": 0.5, "false_positive_rate": None}
-    _, y, _ = problem()
-    assert not fit_of(**fixed)._is_refitted(y)
-    for name, value in {"calibrate": "auto", "threshold": None, "false_positive_rate": 0.1}.items():
-        assert fit_of(**{**fixed, name: value})._is_refitted(y)
+    bags, y, _ = problem()
+    fit = fit_of(density, posterior=posterior, hyperparameters=hyperparameters)
+    record = fit.learn(KernelState.first(fit.prepared.gp), None, bags, Supervision(y, np.ones(len(y))))
+    assert begun == [("kernel", HyperbolicSecant())] * learned + [("fit", density)]
+    assert isinstance(record, Iterate if posterior == "variational" else Pass)
+    assert {row["stage"] for row in fit.history} == ({"kernel", "fit"} if learned else {"fit"})

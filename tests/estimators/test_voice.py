@@ -30,10 +30,10 @@ def test_it_prints_where_nobody_has_set_up_logging():
         "VGPMIL(n_inducing=6, max_iter=3, tol=0.0, random_state=0).fit(bags, y)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
-    first = [line.split(":")[0] for line in passes(done.stdout)][:3]
-    assert first == ["fit, pass 1", "fit, pass 2", "fit, pass 3"]
+    said = [line.split(":")[0] for line in passes(done.stdout)]
+    assert said == [f"{stage}, pass {number}" for stage in ("kernel", "fit") for number in (1, 2, 3)]
     assert [line for line in done.stdout.splitlines() if ", pass " not in line] == [
-        "inducing points", "other kernels", "refits for calibration", "thresholds",
+        "inducing points", "steps of the kernel: 1 of 3", "thresholds",
     ]  # fmt: skip
     assert done.stderr == ""
 
@@ -48,7 +48,9 @@ def test_silence_unless_asked(capsys, caplog):
 def test_minibatches_and_streamed_fits_print(capsys, tmp_path, how):
     how = {name: tmp_path / value if name == "checkpoint" else value for name, value in how.items()}
     brief().fit(BAGS, Y, **how)
-    assert len(passes(capsys.readouterr().out)) == 3
+    said = [line.split(",")[0] for line in passes(capsys.readouterr().out)]
+    stage, others = "batches" if "batch_bags" in how else "fit", len(said) - 3
+    assert said == ["kernel"] * 3 + [stage] * others and 1 < others <= 3  # passes end where nothing rises
 
 
 def test_bags_that_arrive_over_time_print(capsys):
@@ -63,6 +65,19 @@ def test_several_labels_print_which_one_is_learned(capsys):
     lines = capsys.readouterr().out.splitlines()
     assert [line for line in lines if line.startswith("label")] == ["label bleeding", "label healthy"]
     assert len([line for line in lines if line.startswith("fit, pass")]) == 9
+
+
+def test_verbose_speaks_to_the_logger_where_somebody_listens(caplog, capsys):
+    with caplog.at_level(logging.INFO, logger="psimil"):
+        silent = brief(verbose=0).fit(BAGS, Y)
+        assert not caplog.records
+        loud = brief().fit(BAGS, Y)
+    said = [record.getMessage() for record in caplog.records if ", pass " in record.getMessage()]
+    assert len(said) == loud.n_iter_ != 0
+    assert {record.name for record in caplog.records} == {"psimil"}
+    assert said[0].startswith("kernel, pass 1: bound -")
+    assert silent.n_iter_ > 0
+    assert capsys.readouterr() == ("", "")
 
 
 def test_it_prints_when_logging_is_set_up_for_warnings_only(capsys):
@@ -87,13 +102,13 @@ def test_a_long_phase_speaks_again(capsys, monkeypatch):
     def work():
         tell_plan({"passes": 1.0})
         for done in range(4):
-            tell("refits for calibration", done, 300)
+            tell("steps of the kernel", done, 24)
         tell("passes", 1, 8)
         tell("parts of the data", 7, 9)
 
     voice.aloud(work)()
     lines = capsys.readouterr().out.splitlines()
-    assert lines == ["refits for calibration", "refits for calibration: 2 of 300"]
+    assert lines == ["steps of the kernel", "steps of the kernel: 2 of 24"]
 
 
 def test_everybody_hears_what_is_told():

@@ -9,7 +9,6 @@ import pytest
 from matplotlib import pyplot
 
 from artists import check, error_ends, overlaps, texts
-from oracle.gap_figure import plot_gap
 from psimil import VGPMIL
 from psimil.figures import (
     new_figure,
@@ -158,17 +157,11 @@ def test_referral(name):
     check(plot_referral(referrals()[name], ax=new_figure(6.0, 4.0 if name != "many" else 7.0)))
 
 
-def test_curves_and_gaps():
+def test_curves():
     check(plot_theta(ax=new_figure()))
     rows = [{"stage": s, "iteration": i, "elbo": -1e6 / i} for s in ("kernel", "fit", "loo") for i in range(1, 40)]
     check(plot_history(rows, ax=new_figure()))
     check(plot_history(rows[:1], ax=new_figure()))
-    one = {"quantity": "bag probability", "item": 0, "variational": 1.0, "oracle": 0.99, "error": 0.05}
-    check(
-        plot_gap(
-            pd.DataFrame([one, one | {"oracle": 0.1}]).assign(problem=["a", WORDS]), "bag probability", ax=new_figure()
-        )
-    )
 
 
 def test_curves_differ_in_more_than_colour():

@@ -40,15 +40,17 @@ SETTINGS = {
     "laplace": {"density": SmoothLaplace(1.0, 0.5)},
     "clipped": {"density": ClippedGammaMixture(1.0, 0.5)},
     "custom": {"density": CUSTOM},
-    "rbf": {"kernel": RBF(0.3, 2.0), "hyperparameters": "collapsed"},
-    "ard": {"kernel": RBF(1.5, (1.0, 2.0, 3.0)), "hyperparameters": "collapsed"},
+    "rbf": {"kernel": RBF(0.3, 2.0), "hyperparameters": "bound"},
+    "ard": {"kernel": RBF(1.5, (1.0, 2.0, 3.0)), "hyperparameters": "bound"},
+    "augmented": {"posterior": "augmented", "hyperparameters": "bound"},
+    "variational": {"posterior": "variational"},
     "matern32": {"kernel": Matern32(2.0)},
     "matern52": {"kernel": Matern52(2.0, (0.5, 1.0, 2.0))},
     "linear": {"kernel": Linear(0.5), "n_inducing": 3},
     "sum": {"kernel": RBF(0.5) + (Linear(0.1) + Constant(2.0))},
     "float32": {"dtype": "float32"},
     "full": {"residual": "full"},
-    "unit": {"residual": "unit"},
+    "unit": {"residual": "unit", "posterior": "augmented"},
     "zero mean": {"mean": "zero"},
     "max": {"aggregate": "max"},
     "sample": {"expectation": "sample"},
@@ -123,7 +125,7 @@ def test_metadata(tmp_path):
     header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
     text = json.loads(header["__metadata__"]["psimil"])
     assert set(header["__metadata__"]) == {"psimil", "sha256"}
-    assert text["format"] == 2
+    assert text["format"] == 3
     assert text["feature_names"] is None
     assert text["classes"] == [0, 1]
     assert text["library"] == psimil.__version__

@@ -205,7 +205,7 @@ SCHEMA = {
     "calibration nan": (fact("shift", float("nan"), "calibration"), "the calibration is not increasing."),
     "calibration text": (fact("scale", "1", "calibration"), "the calibration is not increasing."),
     "calibration key": (fact("power", 1.0, "calibration"), ""),
-    "version": (header("format", 3), "made by version 3, this is version 2."),
+    "version": (header("format", 4), "made by version 4, this is version 3."),
     "names": (header("feature_names", ["a"]), "features need as many different names."),
     "names, kind": (header("feature_names", 3), "the names of the features are not text."),
     "one class": (header("classes", [1, 1]), "classes are not two different labels."),

@@ -5,7 +5,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from psimil.inference.moments import AGGREGATES, instance_moments
+from psimil.inference.aggregates import AGGREGATES
+from psimil.inference.moments import instance_moments
 
 OFFSETS = np.array([0, 1, 4, 6])
 BAGS = [slice(a, b) for a, b in pairwise(OFFSETS)]

@@ -1,128 +1,156 @@
-"""The stages of a fit: how many points a kernel is learned on, which kernels are tried, what ends passes."""
+"""The stages of a fit: what a kernel is learned on, what passes begin with, what ends them."""
 
 import gc
 import weakref
-from dataclasses import replace
 from itertools import islice
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from fits import BALANCED, fit_of, watched
-from psimil import GammaMixture, HyperbolicSecant
-from psimil.inference import training
-from psimil.inference.ascent import EarlyStopping, ascend, start_from_labels
+from fits import fit_of, learned, watched
+from psimil import GammaMixture, HyperbolicSecant, SmoothLaplace
+from psimil.inference import preparation, training
+from psimil.inference.ascent import ascend, start_from_labels
+from psimil.inference.bag_pass import first_noise
+from psimil.inference.kernel_learning import learn_kernel
+from psimil.inference.records import EarlyStopping
 from psimil.inference.training import Fit
-from psimil.model.kernels import RBF
+from psimil.inference.variational import climb, newton
 from tiny import problem as tiny_problem
 from tiny import quick
 
+PAPER = {"posterior": "augmented"}
+
 
 @pytest.fixture
-def learned(monkeypatch):
-    """What a fit of one pass per stage learns from: (stage, shards, state, step) of every stage, rivals, and a record.
+def spied(monkeypatch):
+    """A fit of which is known what its kernel is learned on, and what its passes begin with."""
 
-    Rivals of the kernel are called by their name, and keep it.
-    """
+    def spied(**choices):
+        fit, state = fit_of(**{"max_iter": 2, "tol": 0.0, **choices})
+        found = SimpleNamespace(taught=[], modes=[], passes=[], state=state, fit=fit)
 
-    def learned(**choices):
-        fit, state = fit_of(**{"max_iter": 1, **choices})
-        found = SimpleNamespace(stages=[], rivals=[], state=state)
+        def learn(shard, gp, *rest):
+            found.taught.append((shard, gp, learn_kernel(shard, gp, *rest)))
+            return found.taught[-1][2]
+
+        def mode(shard, gp, m):
+            found.modes.append((shard, gp, m, newton(shard, gp, m)))
+            return found.modes[-1][3]
+
         passes = Fit._passes
-
-        def spied(fit, shards, state, step, pi, stage):
-            found.stages.append((stage, shards, state, step))
-            return passes(fit, shards, state, step, pi, stage)
-
-        for name in ("search_kernel", "guard_kernel"):
-            monkeypatch.setattr(
-                training, name, lambda record, *_, name=name: found.rivals.append(name) or record.gp, raising=True
-            )
+        monkeypatch.setattr(training, "learn_kernel", learn)
+        monkeypatch.setattr(training, "newton", mode)
         with monkeypatch.context() as patch:
-            patch.setattr(Fit, "_passes", spied)
-            found.record = fit.learn(state, None)
+            patch.setattr(Fit, "_passes", lambda fit, *given: found.passes.append(given) or passes(fit, *given))
+            found.record = learned(fit, state)
         return found
 
-    return learned
+    return spied
 
 
-@pytest.mark.parametrize("how", ["collapsed", "loo"])
-def test_a_kernel_is_learned_on_fewer_points_where_there_are_many(monkeypatch, learned, how):
+@pytest.mark.parametrize("posterior", ["variational", "augmented"])
+def test_a_kernel_is_learned_on_fewer_points_where_there_are_many(monkeypatch, spied, posterior):
     monkeypatch.setattr(training, "TEACHING", 5)
-    assert [stage for stage, *_ in learned(hyperparameters=how).stages] == ["fit"]
+    [(_, gp, _)] = spied(posterior=posterior).taught
+    assert len(gp.Z) == 5
     monkeypatch.setattr(training, "TEACHING", 4)
-    found = learned(hyperparameters=how, max_iter=12, tol=0.0)
-    (first, _, few, step), (second, _, after, none) = found.stages
+    found = spied(posterior=posterior, max_iter=12)
+    [(shard, few, end)] = found.taught
     gp = found.state.gp
-    assert (first, second) == ("kernel", "fit")
-    assert len(few.gp.Z) == 4
-    assert (few.gp.kernel, few.gp.bias, few.gp.residual) == (gp.kernel, gp.bias, gp.residual)
-    assert step is not None
-    assert none is None  # all points take the kernel that few have learned
-    assert after.gp.Z is gp.Z
-    assert after.gp.kernel != gp.kernel
-    assert found.record.gp is after.gp
+    assert shard.X is found.fit.shards.X
+    assert len(few.Z) == 4
+    assert (few.kernel, few.bias, few.residual) == (gp.kernel, gp.bias, gp.residual)
+    assert found.record.gp.kernel == end.gp.kernel != gp.kernel  # all points take the kernel that few have learned
+    assert found.record.gp.Z is gp.Z
 
 
 @pytest.mark.parametrize(
-    "choices", [{"hyperparameters": None}, {"hyperparameters": "paper"}, {"inducing_points": np.ones((5, 2))}], ids=str
+    "choices", [{"hyperparameters": None}, {"hyperparameters": None, **PAPER}, {"hyperparameters": "paper", **PAPER}]
 )
-def test_all_points_serve_where_no_bound_is_climbed_or_points_are_given(monkeypatch, learned, choices):
+def test_no_bound_is_climbed_where_the_kernel_is_kept_or_moves_between_passes(spied, choices):
+    found = spied(**choices)
+    assert not found.taught
+    assert found.passes[0][0].gp is found.state.gp
+    assert {row["stage"] for row in found.fit.history} == {"fit"}
+    assert (found.record.gp.kernel == found.state.gp.kernel) == (choices["hyperparameters"] is None)
+
+
+def test_points_that_are_given_teach_the_kernel_however_many(monkeypatch, spied):
     monkeypatch.setattr(training, "TEACHING", 1)
-    found = learned(**choices)
-    [(stage, _, state, _)] = found.stages
-    assert stage == "fit"
-    assert state is found.state
+    found = spied(inducing_points=np.ones((5, 2)))
+    assert found.taught[0][1] is found.state.gp
+    assert found.record.gp is found.taught[0][2].gp
 
 
-def test_the_learned_kernel_of_few_bags_is_guarded_unless_one_was_given(learned, monkeypatch):
-    assert learned(hyperparameters="loo").rivals == ["search_kernel"]
-    assert learned(hyperparameters="collapsed").rivals == ["guard_kernel"]
-    assert learned(hyperparameters="collapsed", kernel=RBF()).rivals == []
-    assert learned(hyperparameters=None).rivals == []
-    assert learned(hyperparameters="paper").rivals == []
-    monkeypatch.setattr(training, "SMALL", len(BALANCED) - 1)
-    assert learned(hyperparameters="collapsed").rivals == []
-    assert learned(hyperparameters="loo").rivals == ["search_kernel"]
+def test_the_variational_posterior_begins_at_the_mode_of_all_data(spied):
+    found = spied()
+    [(shard, gp, m, mode)] = found.modes
+    assert shard is found.fit.shards
+    np.testing.assert_array_equal(m, found.taught[0][2].posterior.m)  # which is where the search for it begins
+    assert found.passes[0][0].posterior is mode
+    assert found.passes[0][0].gp is gp is found.taught[0][2].gp
+    assert not spied(**PAPER).modes
+    begun = spied(**PAPER).passes[0][0].posterior
+    assert not begun.m.any()
 
 
-def stages(fit, state):
-    fit.learn(state, None)
-    return list(dict.fromkeys(row["stage"] for row in fit.history))
+def test_many_instances_teach_by_a_sample_of_bags(monkeypatch, spied):
+    for name in ("ENOUGH_BAGS", "ENOUGH_ROWS", "MOST_ROWS"):
+        monkeypatch.setattr(preparation, name, 8)
+    found = spied()
+    [(shard, _, _)], [(sample, gp, _, mode)] = found.taught, found.modes
+    assert len(shard.X) == len(sample.X) == 8
+    assert shard.labels.T.sum() == 2  # of four bags, as of all
+    *_, end = islice(climb(sample, gp, mode, first_noise(gp, 8, found.fit.seed)), training.SAMPLE_STEPS)
+    begun, P = found.passes[0][0].posterior, end.posterior.R @ end.posterior.R.T
+    np.testing.assert_allclose(begun.m, end.posterior.m, rtol=1e-9)
+    grown = np.eye(5) + 6 / 4 * (P - np.eye(5))  # six bags have that much more to say than four
+    np.testing.assert_allclose(begun.R @ begun.R.T, grown, rtol=1e-8, atol=1e-10)
+    monkeypatch.setattr(preparation, "MOST_ROWS", 12)
+    found = spied()
+    assert found.taught[0][0].X is found.fit.shards.X
+    assert found.passes[0][0].posterior is found.modes[0][3]
 
 
-def test_a_heavy_tailed_density_learns_its_kernel_on_the_logistic_model_first(monkeypatch, learned):
-    monkeypatch.setattr(training, "guard_kernel", lambda record, *_: record.gp)
-    assert stages(*fit_of(max_iter=2)) == ["fit"]
-    assert stages(*fit_of(max_iter=2, density=GammaMixture())) == ["kernel", "fit"]
-    assert stages(*fit_of(max_iter=2, density=GammaMixture(), log_z="jensen")) == ["fit"]
-    densities = [shards.density for _, shards, *_ in learned(density=GammaMixture()).stages]
-    assert densities == [HyperbolicSecant(), GammaMixture()]
-    monkeypatch.setattr(training, "TEACHING", 3)
-    assert stages(*fit_of(max_iter=2)) == ["kernel", "fit"]
+@pytest.mark.parametrize("density", [GammaMixture(), SmoothLaplace(0.4, 1.0)])
+def test_another_density_learns_its_kernel_on_the_logistic_model(spied, density):
+    found = spied(density=density)
+    [(shard, _, end)] = found.taught
+    assert shard.density == HyperbolicSecant()
+    assert found.fit.shards.density == density
+    assert found.record.gp is end.gp
+    assert list(dict.fromkeys(row["stage"] for row in found.fit.history)) == ["kernel", "fit"]
 
 
 def test_what_the_logistic_model_keeps_is_gone_before_the_models_own_passes(monkeypatch):
     """Its V is as large as that of the model."""
-    alive, passes = {}, Fit._passes
+    teachers, alive, passes = [], [], Fit._passes
 
-    def spied(fit, shards, state, step, pi, stage):
+    def learn(shard, *rest):
+        teachers.append(weakref.ref(shard))
+        return learn_kernel(shard, *rest)
+
+    def spied(fit, *given):
         gc.collect()
-        alive[stage] = [kept() is not None for kept in teachers]
-        teachers.append(weakref.ref(shards))
-        return passes(fit, shards, state, step, pi, stage)
+        alive.extend(kept() is not None for kept in teachers)
+        return passes(fit, *given)
 
-    teachers = []
     monkeypatch.setattr(Fit, "_passes", spied)
-    monkeypatch.setattr(training, "guard_kernel", lambda record, *_: record.gp)
-    stages(*fit_of(max_iter=2, density=GammaMixture()))
-    assert alive == {"kernel": [], "fit": [False]}
+    monkeypatch.setattr(training, "learn_kernel", learn)
+    learned(*fit_of(max_iter=2, density=GammaMixture()))
+    assert alive == [False]
 
 
-def test_another_kernel_is_fitted_once_more(monkeypatch):
-    monkeypatch.setattr(training, "guard_kernel", lambda record, *_: replace(record.gp))
-    assert stages(*fit_of(max_iter=2)) == ["fit", "loo"]
+def test_a_callback_hears_the_steps_of_the_kernel_and_may_stop_them():
+    seen = []
+    fit, state = fit_of(callbacks=[lambda row: seen.append(row) or row["stage"] == "kernel"], max_iter=5, tol=0.0)
+    learned(fit, state)
+    assert [row["stage"] for row in seen] == ["kernel"] + ["fit"] * (len(seen) - 1)
+    assert len(seen) > 1
+    assert seen == fit.history
+    assert seen[0]["elbo"] == pytest.approx(seen[0]["likelihood"] - seen[0]["kl"], rel=1e-12)
 
 
 @pytest.mark.parametrize("start", [0.1, 1.0])
@@ -140,16 +168,25 @@ def test_labels_to_start_from_are_drawn_below_the_number_that_was_given(monkeypa
     monkeypatch.setattr(training, "start_from_labels", spied)
     monkeypatch.setattr(training, "ascend", passes)
     bags, y, _ = tiny_problem()
-    quick(start=start, max_iter=1, calibrate=False, threshold=0.5, false_positive_rate=None, tol=0.0).fit(bags, y)
+    quick(
+        posterior="augmented",
+        start=start,
+        max_iter=1,
+        calibrate=False,
+        threshold=0.5,
+        false_positive_rate=None,
+        tol=0.0,
+    ).fit(bags, y)
     [pi] = drawn
     assert pi.shape == (len(bags.X),)
     assert 0 <= pi.min() <= 0.1 * start < 0.9 * start < pi.max() <= start
-    assert used == [pi]
+    assert len(used) == 1 and used[0] is pi
 
 
+@pytest.mark.parametrize("posterior", ["variational", "augmented"])
 @pytest.mark.parametrize("max_iter", [0, 1, 3])
-def test_passes_end_at_the_limit_and_there_is_at_least_one(max_iter):
-    fit, state = fit_of(max_iter=max_iter, tol=0.0)
+def test_passes_end_at_the_limit_and_there_is_at_least_one(max_iter, posterior):
+    fit, state = fit_of(max_iter=max_iter, tol=0.0, posterior=posterior)
     record = watched(fit, state)
     assert record.step == len(fit.history) == max(max_iter, 1)
     assert [row["iteration"] for row in fit.history] == list(range(1, record.step + 1))
@@ -184,7 +221,7 @@ def test_the_authors_code_wants_a_clear_rise(monkeypatch, how, tolerance):
     made = []
     monkeypatch.setattr(training, "EarlyStopping", lambda *given: made.append(EarlyStopping(*given)) or made[-1])
     monkeypatch.setattr(Fit, "_score", lambda fit, record: 0.5)
-    watched(*fit_of(hyperparameters=how, early_stopping="auc", patience=7, max_iter=1))
+    watched(*fit_of(hyperparameters=how, early_stopping="auc", patience=7, max_iter=1, **PAPER))
     [stopping] = made
     assert (stopping.patience, stopping.tolerance) == (7, tolerance)
 
@@ -198,29 +235,22 @@ def test_the_authors_code_wants_a_clear_rise(monkeypatch, how, tolerance):
         ("published", "quadrature", None),
     ],
 )
-def test_how_often_the_papers_objective_is_sampled(learned, how, expectation, samples):
-    [(_, _, _, step)] = learned(hyperparameters=how, expectation=expectation, seed=5).stages
+def test_how_often_the_papers_objective_is_sampled(spied, how, expectation, samples):
+    [(_, step, _, _)] = spied(hyperparameters=how, expectation=expectation, seed=5, max_iter=1, **PAPER).passes
     assert (step.samples, step.published, step.seed) == (samples, how == "published", 5)
 
 
-def test_a_kept_kernel_has_no_step_and_a_learned_one_may_leave_out_log_z(learned):
-    assert learned(hyperparameters=None).stages[0][3] is None
-    for how in ("collapsed", "loo"):
-        assert learned(hyperparameters=how).stages[0][3].log_z
-        assert not learned(hyperparameters=how, log_z="none").stages[0][3].log_z
-
-
-@pytest.mark.parametrize(("how", "moved"), [("collapsed", [8, 16]), ("paper", list(range(1, 20)))])
-def test_the_kernel_moves_when_its_way_of_learning_says(how, moved):
-    fit, state = fit_of(hyperparameters=how)
+def test_the_papers_kernel_moves_after_every_pass():
+    fit, state = fit_of(hyperparameters="paper", **PAPER)
     after = []
 
     def step(state, record, shards):
         after.append(record.step)
         return state
 
-    list(islice(fit._passes(fit.shards, state, step, None, "fit"), 20))
-    assert after == moved
+    list(islice(fit._passes(state, step, None, "fit"), 20))
+    assert after == list(range(1, 20))
+    assert fit_of(hyperparameters=None)[0].options.learning.step(None, 0) is None
 
 
 def test_history_counts_seconds_from_the_start_of_the_fit(monkeypatch):

@@ -5,7 +5,8 @@ import pytest
 
 from psimil import VGPMIL
 from psimil.datasets import make_bags
-from psimil.inference.moments import AGGREGATES, instance_moments
+from psimil.inference.aggregates import AGGREGATES
+from psimil.inference.moments import instance_moments
 from psimil.inference.prediction import BagLayout, Prediction
 
 

@@ -5,7 +5,8 @@ import pytest
 from scipy.integrate import quad
 
 from problems import normal_grid, offsets_of
-from psimil.inference.moments import InstanceMoments, Largest, NoisyOr, instance_moments, sampled_moments
+from psimil.inference.aggregates import Largest, NoisyOr
+from psimil.inference.moments import InstanceMoments, instance_moments, sampled_moments
 from psimil.inference.prediction import BagLayout, Prediction
 
 MEANS = [-9.0, -3.0, -0.5, 0.0, 1.0, 4.0, 12.0]

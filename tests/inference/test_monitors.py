@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from psimil.inference.ascent import EarlyStopping
+from psimil.inference.records import EarlyStopping
 
 
 def run(scores, **settings):

@@ -3,14 +3,15 @@
 import numpy as np
 import pytest
 
-from psimil import VGPMIL
+from psimil import RBF, VGPMIL
 from psimil.datasets import make_bags
 from psimil.foundations.errors import InputError
 from psimil.inference import minibatches
-from psimil.inference.online import Online, grown
+from psimil.inference.bag_pass import bag_pass_over, draws_of, first_noise
+from psimil.inference.online import Online
 from psimil.inference.options import Options
 from psimil.inference.passes import run_pass
-from psimil.inference.posterior import Posterior, global_update
+from psimil.inference.posterior import Posterior, global_update, grown
 from psimil.inference.preparation import Supervision
 from psimil.inference.shards import Shard
 from psimil.model.densities import HyperbolicSecant
@@ -26,14 +27,19 @@ def drawn(n, seed=0):
     return bags, y
 
 
-def test_a_step_of_the_share_adds_the_sums_of_the_new_bags(monkeypatch):
+def learned(posterior, **settings):
+    """A model of forty bags, the twenty bags that come next in model coordinates, and the model after them."""
     bags, y = drawn(60)
-    clf = quick(**SETTINGS).fit(bags[:40], y[:40])
-    model, new = clf.model_, bags[40:]
-    monkeypatch.setattr("psimil.inference.online.step_size", lambda t, share, per_point: share)
-    found = Online(model, 40.0).learn(new, Supervision(y[40:], np.ones(20)), Options(HyperbolicSecant(), **SETTINGS))
+    model = quick(posterior=posterior, **SETTINGS, **settings).fit(bags[:40], y[:40]).model_
+    new, options = bags[40:], Options(HyperbolicSecant(), posterior=posterior, **SETTINGS)
+    found = Online(model, 40.0).learn(new, Supervision(y[40:], np.ones(20)), options)
     X = model.scaling.apply(new.X, "float64")
-    shard = Shard(X, Labels(y[40:], new.offsets), np.ones(20), HyperbolicSecant())
+    return model, Shard(X, Labels(y[40:], new.offsets), np.ones(20), HyperbolicSecant()), found
+
+
+def test_a_step_of_the_share_adds_the_sums_of_the_new_bags(monkeypatch):
+    monkeypatch.setattr("psimil.inference.online.step_size", lambda t, share, per_point: share)
+    model, shard, found = learned("augmented")
     _, sums = run_pass(shard, model.gp, model.posterior)
     before = model.posterior.R @ model.posterior.R.T
     expected = global_update(before - np.eye(len(before)) + sums.V_theta_V, before @ model.posterior.m + sums.V_kappa)
@@ -44,16 +50,44 @@ def test_a_step_of_the_share_adds_the_sums_of_the_new_bags(monkeypatch):
 
 def test_the_step_sizes_are_those_of_minibatches():
     assert minibatches.step_size(0, 0.1) == 1.0
-    bags, y = drawn(60)
-    clf = quick(**SETTINGS).fit(bags[:40], y[:40])
-    found = Online(clf.model_, 40.0).learn(
-        bags[40:], Supervision(y[40:], np.ones(20)), Options(HyperbolicSecant(), **SETTINGS)
-    )
-    X = clf.model_.scaling.apply(bags[40:].X, "float64")
-    shard = Shard(X, Labels(y[40:], bags[40:].offsets), np.ones(20), HyperbolicSecant())
-    _, sums = run_pass(shard, clf.model_.gp, clf.model_.posterior)
+    model, shard, found = learned("augmented")
+    _, sums = run_pass(shard, model.gp, model.posterior)
     expected = global_update(3.0 * sums.V_theta_V, 3.0 * sums.V_kappa)  # a whole step, on bags scaled up to 60
     np.testing.assert_allclose(found.model.posterior.m, expected.m, rtol=1e-9)
+
+
+def test_the_variational_posterior_adds_gradient_and_curvature_of_the_new_bags():
+    """A Newton step from m where the bags before are N(m, P^-1): P grows by their curvature, P dm is their gradient."""
+    model, shard, found = learned("variational")
+    q, noise = model.posterior, first_noise(model.gp, len(shard.X), model.seed)
+    sums, _ = bag_pass_over(shard, model.gp, draws_of(q, noise))
+    precision = q.R @ q.R.T + sums.curvature
+    assert np.linalg.eigvalsh(precision).min() > 0.1
+    after = found.model.posterior
+    np.testing.assert_allclose(after.R @ after.R.T, precision, rtol=1e-9, atol=1e-10)
+    np.testing.assert_allclose(after.m - q.m, np.linalg.solve(precision, sums.gradient), rtol=1e-7, atol=1e-9)
+    assert (found.weight, found.steps) == (60.0, 1)
+
+
+def test_bags_that_arrive_in_batches_lead_to_the_posterior_of_all_at_once():
+    """With the kernel and the inducing points of the first batch; the bound of all bags is what both climb."""
+    bags, y = drawn(300, seed=7)
+    settings = {**SETTINGS, "posterior": "variational", "max_iter": 50, "tol": 1e-6, "standardize": False}
+    settings |= {"kernel": RBF(3.0, 2.0), "inducing_points": bags.X[::60]}
+    whole = quick(**settings).fit(bags, y)
+    model = quick(**settings).fit(bags[:100], y[:100])
+    first = model.model_.posterior
+    for start in range(100, 300, 20):
+        model.partial_fit(bags[start : start + 20], y[start : start + 20])
+    shard = Shard(bags.X, Labels(y, bags.offsets), np.ones(300), HyperbolicSecant())
+
+    def bound(q):
+        draws = draws_of(q, first_noise(whole.model_.gp, 500, seed=3))
+        return bag_pass_over(shard, whole.model_.gp, draws)[0].bound(q.kl).total
+
+    best = bound(whole.model_.posterior)
+    assert best - bound(first) > 5.0
+    assert best - bound(model.model_.posterior) < 1.0
 
 
 def test_growing_by_one_changes_nothing():

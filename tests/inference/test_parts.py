@@ -1,6 +1,7 @@
 """Data in shards: sums over shards equal sums over all, streaming equals memory, minibatches reach the same bound."""
 
 from contextlib import nullcontext
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -12,9 +13,9 @@ from psimil.datasets import make_bags
 from psimil.foundations.errors import InputError
 from psimil.inference import preparation, training
 from psimil.inference.ascent import KernelState, pass_over
-from psimil.inference.collapsed import CollapsedBound
+from psimil.inference.bag_pass import antithetic_draws, bag_pass_over, draws_of, first_noise, run_bag_pass
 from psimil.inference.log_z import jensen
-from psimil.inference.minibatches import natural_step, step_size, stochastic_ascent
+from psimil.inference.minibatches import natural_step, step_size
 from psimil.inference.passes import Statistics, run_pass
 from psimil.inference.posterior import global_update
 from psimil.inference.shards import Shard, StreamedShards, split_bags
@@ -67,16 +68,20 @@ def test_a_pass_over_shards_is_a_pass(both):
     np.testing.assert_array_equal(found.statistics.V_theta_V, again.statistics.V_theta_V)
 
 
-def test_the_collapsed_bound_over_shards_is_the_collapsed_bound(both):
+def test_a_bag_pass_over_shards_is_a_bag_pass(both):
     whole, shards, gp = both
-    before = KernelState.first(gp)
-    local, _ = run_pass(whole, gp, before.posterior)
-    other = SparseGP.build(RBF(1.0, 2.0), gp.Z, bias=3.0)
-    expected = CollapsedBound(whole, before, local)(other)
-    found = CollapsedBound(shards, before)(other)
-    assert found.value == pytest.approx(expected.value, rel=1e-10)
-    np.testing.assert_allclose(found.gradient, expected.gradient, rtol=1e-8, atol=1e-10)
-    np.testing.assert_allclose(found.posterior.m, expected.posterior.m, rtol=1e-8, atol=1e-12)
+    draws = 0.5 * antithetic_draws(gp.size, 16, seed=1)
+    _, expected = run_bag_pass(whole, gp, draws)
+    found, local = bag_pass_over(shards, gp, draws)
+    assert local is None
+    for name in ("curvature", "gradient", "likelihood", "log_z"):
+        np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-9, atol=1e-9)
+    again, _ = bag_pass_over(shards, gp, draws)
+    np.testing.assert_array_equal(found.curvature, again.curvature)
+    np.testing.assert_array_equal(found.likelihood, again.likelihood)
+    some = shards.ranges[2:4]
+    shares = [bag_pass_over(shards, gp, draws, [one])[0] for one in some]
+    np.testing.assert_array_equal(bag_pass_over(shards, gp, draws, some)[0].gradient, sum(s.gradient for s in shares))
 
 
 def test_reading_goes_ahead_and_order_is_kept(both):
@@ -118,7 +123,7 @@ def score(model, bags, y):
     return roc_auc_score(y, model.predict_dist(bags).log_odds)
 
 
-@pytest.mark.parametrize("estimator", [VGPMIL, GVGPMIL])
+@pytest.mark.parametrize("estimator", [VGPMIL, partial(VGPMIL, posterior="augmented"), GVGPMIL])
 def test_a_streamed_fit_predicts_as_well_as_one_in_memory(monkeypatch, estimator):
     monkeypatch.setattr(training, "LARGE", 100)
     monkeypatch.setattr(training, "SAMPLED", 300)
@@ -127,7 +132,8 @@ def test_a_streamed_fit_predicts_as_well_as_one_in_memory(monkeypatch, estimator
     memory = estimator(**settings).fit(bags, y)
     streamed = estimator(chunk_size=500, **settings).fit(bags, y)
     assert streamed.label_posterior_ is None
-    assert streamed.elbo_ == pytest.approx(memory.elbo_, rel=0.01)
+    if estimator is VGPMIL:  # kernels differ by their draws along directions in which this bound is flat, not others
+        assert streamed.elbo_ == pytest.approx(memory.elbo_, rel=0.01)
     assert len(streamed.loo_.log_predictive) == 300
     test = data(1)
     assert score(streamed, *test) > score(memory, *test) - 0.01
@@ -135,28 +141,49 @@ def test_a_streamed_fit_predicts_as_well_as_one_in_memory(monkeypatch, estimator
     np.testing.assert_array_equal(again.predict_proba(test[0]), streamed.predict_proba(test[0]))
 
 
-def test_minibatches_reach_the_bound_of_whole_passes_in_two():
-    bags, y = data(3, n_bags=2000)
-    settings = {"inducing_points": bags.X[::500], "random_state": 0, "hyperparameters": None, "kernel": RBF(3.0, 2.0)}
+@pytest.mark.parametrize("estimator", [partial(VGPMIL, posterior="augmented"), GVGPMIL])
+def test_a_streamed_fit_with_a_given_kernel_reaches_the_bound_of_one_in_memory(monkeypatch, estimator):
+    monkeypatch.setattr(training, "LARGE", 100)
+    bags, y = data(0, n_bags=200)
+    settings = {"random_state": 0, "inducing_points": bags.X[::80], "hyperparameters": None, "tol": 1e-7}
+    memory = estimator(**settings, max_iter=400).fit(bags, y)
+    streamed = estimator(chunk_size=300, **settings, max_iter=400).fit(bags, y)
+    assert streamed.elbo_ == pytest.approx(memory.elbo_, rel=1e-6)
+    np.testing.assert_allclose(streamed.q_mean_, memory.q_mean_, atol=1e-3)
+
+
+@pytest.mark.parametrize(("posterior", "passes"), [("augmented", 2), ("variational", 4)])
+def test_minibatches_reach_the_bound_of_whole_passes_in_few(posterior, passes):
+    bags, y = data(3, n_bags=1000)
+    settings = {"inducing_points": bags.X[::250], "random_state": 0, "hyperparameters": None, "kernel": RBF(3.0, 2.0)}
+    settings |= {"posterior": posterior}
     whole = VGPMIL(**settings).fit(bags, y)
     first = VGPMIL(**settings, max_iter=1, tol=0).fit(bags, y).history_[0]["elbo"]
-    model = VGPMIL(**settings, max_iter=2, tol=0).fit(bags, y, batch_bags=50)
+    model = VGPMIL(**settings, max_iter=passes, tol=0).fit(bags, y, batch_bags=25)
     found, labels = model.model_, Labels(y, bags.offsets)
-    shards = StreamedShards(bags.X, labels, np.ones(2000), found.scaling, HyperbolicSecant())
-    bound = pass_over(shards, found.gp, found.posterior).bound.total
-    assert (bound - first) >= 0.99 * (whole.elbo_ - first)
+    shards = StreamedShards(bags.X, labels, np.ones(1000), found.scaling, HyperbolicSecant())
+    if posterior == "augmented":
+        bound = pass_over(shards, found.gp, found.posterior).bound.total
+        assert (bound - first) >= 0.99 * (whole.elbo_ - first)
+    else:  # whole passes begin with q(v) of the mode, a thousandth of a nat per bag below their end
+        draws = draws_of(found.posterior, first_noise(found.gp, len(bags.X), seed=5))
+        bound = bag_pass_over(shards, found.gp, draws)[0].bound(found.posterior.kl)
+        assert bound.total > whole.elbo_ - 0.005 * len(bags) - 3 * bound.error
     test = data(4)
     assert score(model, *test) > score(whole, *test) - 0.01
-    learned = VGPMIL(inducing_points=bags.X[::500], random_state=0).fit(bags, y, batch_bags=100)
+    learned = VGPMIL(inducing_points=bags.X[::250], random_state=0, posterior=posterior).fit(bags, y, batch_bags=50)
     assert score(learned, *test) > score(whole, *test) - 0.02
 
 
-def test_what_cannot_be_streamed_is_refused(monkeypatch):
+PAPER = {"posterior": "augmented"}
+
+
+def test_what_cannot_be_streamed_is_refused():
     bags, y = data(0, n_bags=30)
     for settings, fit, message in [
-        ({"label_posterior": "mean_field", "H": 100.0}, {}, 'needs label_posterior="exact"'),
-        ({"hyperparameters": "paper"}, {}, 'needs hyperparameters="collapsed" or None'),
-        ({"start": 0.5}, {}, 'needs start="labels"'),
+        (PAPER | {"label_posterior": "mean_field", "H": 100.0}, {}, 'needs label_posterior="exact"'),
+        (PAPER | {"hyperparameters": "paper"}, {}, 'needs hyperparameters="bound" or None'),
+        (PAPER | {"start": 0.5}, {}, 'needs start="labels"'),
         ({}, {"y_instances": np.full(len(bags.X), -1)}, ""),
         ({}, {"eval_set": (bags, y)}, "do not take eval_set"),
     ]:
@@ -173,29 +200,3 @@ def test_scaling_in_pieces_is_scaling(monkeypatch):
     found, expected = preparation.streamed_scaling(bags), Scaling.fit(bags.X)
     np.testing.assert_allclose(found.location, expected.location, rtol=1e-12, atol=1e-14)
     np.testing.assert_allclose(found.scale, expected.scale, rtol=1e-12)
-
-
-class Watcher:
-    """A kernel step that writes down when it is asked, and moves nothing."""
-
-    log_z = False
-
-    def __init__(self):
-        self.asked = []
-
-    def climb(self, state, bound, weight, iteration):
-        self.asked.append((iteration, weight))
-        return state
-
-
-@pytest.mark.parametrize(("done", "expected"), [(0, (0.25, 0.5, 0.75)), (1, ())])
-def test_the_kernel_moves_at_each_quarter_of_the_first_pass_on_the_last_four_batches(both, done, expected):
-    _, shards, gp = both
-    watcher, drawn = Watcher(), np.random.default_rng(3)
-    next(stochastic_ascent(shards, KernelState.first(gp), watcher, np.random.default_rng(3), done))
-    order = [shards.ranges[i] for i in drawn.permutation(len(shards.ranges))]
-    weights = [shards.weights[c.first : c.last].sum() for c in order]
-    places = [round(share * len(order)) for share in expected]
-    assert [place for place, _ in watcher.asked] == places
-    for place, weight in watcher.asked:
-        assert weight == pytest.approx(sum(weights[max(0, place - 4) : place]))

@@ -15,7 +15,8 @@ SUPERVISION = Supervision(np.arange(8) % 2, np.ones(8))
 def chosen(scaling=None, **choices):
     options = Options(HyperbolicSecant(), n_inducing=6, **choices)
     scaling = scaling or Scaling.fit(BAGS.X)
-    return choose_sparse_gp(scaling.apply(BAGS.X), scaling, BAGS, SUPERVISION, options, np.random.default_rng(0))
+    rng = np.random.default_rng(0)
+    return choose_sparse_gp(scaling.apply(BAGS.X), scaling, BAGS, SUPERVISION, options, rng, len(BAGS.X))
 
 
 def test_features_are_standardised_unless_they_are_to_stay_as_they_are():

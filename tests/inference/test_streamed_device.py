@@ -9,11 +9,11 @@ from problems import make, random_posterior
 from psimil import PsiVGPMIL
 from psimil.estimators.parameters import options_of
 from psimil.foundations.errors import InputError
-from psimil.inference.ascent import KernelState
-from psimil.inference.collapsed import CollapsedBound
+from psimil.inference.bag_pass import GradientTask, antithetic_draws, run_bag_pass
+from psimil.inference.kernel_learning import bound_gradient
 from psimil.inference.passes import run_pass
 from psimil.inference.shards import BagRange
-from psimil.model.densities import GammaMixture, HyperbolicSecant
+from psimil.model.densities import HyperbolicSecant, SmoothLaplace
 
 torch_backend = pytest.importorskip("psimil.compute.torch_backend")
 
@@ -38,15 +38,19 @@ def test_blocks_of_a_pass_add_up_to_the_sums_of_numpy(kept, residual):
 
 @pytest.mark.parametrize("kept", KEPT, ids=str)
 @pytest.mark.parametrize("residual", ["projected", "full"])
-def test_blocks_of_the_collapsed_bound_add_up_to_that_of_numpy(kept, residual):
+def test_blocks_of_a_bag_pass_add_up_to_the_sums_of_numpy(kept, residual):
     options = {"residual": residual, "bias": 1.0, "weights": WEIGHTS, "rows": 4, **kept}
-    problem, gp = make(density=GammaMixture(1.0, 1.5), **options)
-    before = KernelState(gp, random_posterior(gp.size))
-    local, _ = run_pass(problem, gp, before.posterior)
-    expected = CollapsedBound(problem, before, local)(gp)
-    found = CollapsedBound(replace(problem, backend=CPU), before, local)(gp)
-    np.testing.assert_allclose(found.value, expected.value, **CLOSE)
-    np.testing.assert_allclose(found.gradient, expected.gradient, **CLOSE)
+    problem, gp = make(density=SmoothLaplace(0.4, 1.0), **options)
+    on_device, draws = replace(problem, backend=CPU), antithetic_draws(gp.size, 6, seed=2)
+    expected, sums = run_bag_pass(problem, gp, draws)
+    found, found_sums = run_bag_pass(on_device, gp, draws)
+    for name in ("gradient", "diagonal", "vector", "pi"):
+        np.testing.assert_allclose(getattr(found, name), getattr(expected, name), **CLOSE)
+    for name in ("curvature", "gradient", "likelihood", "log_z"):
+        np.testing.assert_allclose(getattr(found_sums, name), getattr(sums, name), **CLOSE)
+    np.testing.assert_allclose(bound_gradient(on_device, gp, draws), bound_gradient(problem, gp, draws), **CLOSE)
+    for one, other in zip(GradientTask(gp, draws)(on_device), GradientTask(gp, draws)(problem), strict=True):
+        np.testing.assert_allclose(one, other, **CLOSE)
 
 
 def test_rows_that_are_kept_on_a_device_come_back_as_arrays():

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from problems import make
-from psimil import GammaMixture, HyperbolicSecant
+from psimil import Bags, GammaMixture, HyperbolicSecant
 from psimil.inference import training
 from psimil.inference.ascent import KernelState
 from psimil.inference.execution import Execution
 from psimil.inference.options import Options
-from psimil.inference.preparation import Prepared
+from psimil.inference.preparation import Prepared, Supervision
 from psimil.inference.shards import StreamedShards
 from psimil.inference.training import Fit
 from psimil.model.scaling import Scaling
@@ -20,22 +20,28 @@ from psimil.model.scaling import Scaling
 def ran(batches=False, callbacks=(), keep=None, begun=None, density=None, **choices):
     """A run of passes over small shards, and its last pass."""
     density = density or HyperbolicSecant()
-    problem, gp = make(sizes=(3,) * 6, density=density, variance=0.5)
-    scaling = Scaling.identity(2)
+    problem, gp = make(sizes=(3,) * 6, density=density, variance=0.5, residual="projected")
+    scaling, T = Scaling.identity(2), problem.labels.T
     shards = StreamedShards(problem.X, problem.labels, np.ones(6), scaling, density, rows=6)
-    options = Options(density, **{"hyperparameters": None, "tol": 0.0, "max_iter": 4, **choices})
+    defaults = {"posterior": "augmented", "hyperparameters": None, "tol": 0.0, "max_iter": 4}
+    options = Options(density, **{**defaults, **choices})
     execution = Execution(batch_bags=2 if batches else None, keep=keep, begun=begun)
     rng = np.random.default_rng(0)
     fit = Fit(Prepared(scaling, gp, shards), options, callbacks, None, execution, rng, 0)
-    return fit, fit.learn(KernelState.first(gp), None)
+    bags = Bags(problem.X, problem.labels.offsets)
+    return fit, fit.learn(KernelState.first(gp), None, bags, Supervision(T, np.ones(6)))
 
 
+BOTH = ["augmented", "variational"]
+
+
+@pytest.mark.parametrize("posterior", BOTH)
 @pytest.mark.parametrize("batches", [False, True])
-def test_passes_end_at_the_limit_and_there_is_at_least_one(batches):
+def test_passes_end_at_the_limit_and_there_is_at_least_one(batches, posterior):
     for max_iter in (0, 1, 3):
-        run, last = ran(batches, max_iter=max_iter)
+        run, last = ran(batches, max_iter=max_iter, posterior=posterior)
         assert last.step == len(run.history) == max(max_iter, 1)
-        assert not run.converged
+        assert not run.converged or last.step > 1
         assert {row["stage"] for row in run.history} == {"batches" if batches else "fit"}
 
 
@@ -62,28 +68,38 @@ def test_the_clock_goes_on_where_an_earlier_run_stopped(monkeypatch):
     assert [row["seconds"] for row in again.history] == [5, 10, 15, 20]
 
 
+@pytest.mark.parametrize("posterior", BOTH)
 @pytest.mark.parametrize("batches", [False, True])
-def test_a_run_that_is_gone_on_with_ends_like_one_that_was_never_stopped(batches):
+def test_a_run_that_is_gone_on_with_ends_like_one_that_was_never_stopped(batches, posterior):
     kept = []
-    run, whole = ran(batches, keep=kept.append)
+    run, whole = ran(batches, keep=kept.append, posterior=posterior)
     assert [progress.record.step for progress in kept] == [1, 2, 3, 4]
     assert [progress.stopped for progress in kept] == [False, False, False, True]
     assert [len(progress.history) for progress in kept] == [1, 2, 3, 4]
     for begun in kept:
-        again, last = ran(batches, begun=begun)
+        again, last = ran(batches, begun=begun, posterior=posterior)
         np.testing.assert_array_equal(last.posterior.m, whole.posterior.m)
         assert last.step == whole.step
         assert [row["elbo"] for row in again.history] == [row["elbo"] for row in run.history]
 
 
-def test_the_kernel_is_learned_on_the_logistic_model_once():
-    kept = []
-    choices = {"density": GammaMixture(), "hyperparameters": "collapsed", "max_iter": 2}
-    run, whole = ran(keep=kept.append, **choices)
-    assert [row["stage"] for row in run.history] == ["kernel", "kernel", "fit", "fit"]
+@pytest.mark.parametrize("batches", [False, True])
+@pytest.mark.parametrize(
+    ("density", "posterior"),
+    [(HyperbolicSecant(), "variational"), (HyperbolicSecant(), "augmented"), (GammaMixture(), "augmented")],
+)
+def test_a_run_goes_on_with_the_kernel_that_was_learned_before(density, posterior, batches):
+    kept, stage = [], "batches" if batches else "fit"
+    choices = {"density": density, "hyperparameters": "bound", "posterior": posterior, "max_iter": 3}
+    run, whole = ran(batches, keep=kept.append, **choices)
+    stages = [row["stage"] for row in run.history]
+    assert stages == ["kernel"] * (len(stages) - 3) + [stage] * 3
+    assert len(stages) > 3
+    assert whole.gp.kernel != make(variance=0.5)[1].kernel
     for begun in kept:
-        again, last = ran(begun=begun, **choices)
-        assert [row["stage"] for row in again.history] == ["kernel", "kernel", "fit", "fit"]
+        again, last = ran(batches, begun=begun, **choices)
+        assert [row["stage"] for row in again.history] == stages
+        assert last.gp.kernel == whole.gp.kernel
         np.testing.assert_array_equal(last.posterior.m, whole.posterior.m)
 
 

@@ -24,13 +24,13 @@ class Begun(Exception):
 def begin(monkeypatch):
     """The shard, the state and pi that the passes of a fit begin with."""
 
-    def learn(fit, state, pi):
+    def learn(fit, state, pi, bags, supervision):
         raise Begun(fit.prepared.shards, state, pi)
 
     def begin(previous=None, random_state=0, **choices):
         bags, y, _ = problem()
         rng = np.random.default_rng(random_state)
-        options = Options(HyperbolicSecant(), n_inducing=4, **choices)
+        options = Options(HyperbolicSecant(), n_inducing=4, **{"posterior": "augmented", **choices})
         with pytest.raises(Begun) as begun:
             train(bags, Supervision(y, np.ones(len(y))), options, rng=rng, previous=previous)
         return begun.value.args
@@ -66,7 +66,7 @@ def test_a_random_start_draws_pi_up_to_its_number(begin):
     assert pi.shape == (len(problem()[0].X),)
     assert 0 <= pi.min() < 0.05
     assert 0.2 < pi.max() <= 0.25
-    assert state.posterior.m.any()
+    assert not state.posterior.m.any()  # pi comes in once the kernel is there
 
 
 def test_a_model_to_start_from_is_stronger_than_a_random_start(begin):
@@ -142,7 +142,9 @@ def test_what_needs_all_instances_at_once_is_taken_in_memory_and_refused_by_stre
 
 def test_a_choice_is_known_by_its_letters_and_its_kind():
     spelled = "".join(["mean", "_", "field"])  # equal to the word in the list, and another object
-    parameters = PsiVGPMIL(label_posterior=spelled).get_params(deep=False) | {"density": HyperbolicSecant()}
+    parameters = PsiVGPMIL(label_posterior=spelled, posterior="augmented").get_params(deep=False) | {
+        "density": HyperbolicSecant()
+    }
     assert options_of(parameters, 3).rule is RULES["mean_field"]
     with pytest.raises(InputError, match="calibrate"):
         check_parameters({"calibrate": 1})

@@ -10,7 +10,6 @@ from threadpoolctl import threadpool_limits
 from problems import DENSITIES, dense, make, name, offsets_of, rbf, unwhitened
 from psimil.compute.numpy_backend import available_threads, single_threaded_blas
 from psimil.inference.ascent import KernelState, ascend
-from psimil.inference.collapsed import CollapsedBound, CollapsedStep
 from psimil.inference.posterior import Posterior, latent_moments
 from psimil.inference.shards import Shard
 from psimil.inference.sparse_gp import SparseGP
@@ -160,11 +159,6 @@ def test_weight_two_is_the_bag_twice_and_weight_zero_its_absence(density, rule):
     assert second.bound.total == pytest.approx(first.bound.total, rel=1e-10)
     np.testing.assert_allclose(second.posterior.m, first.posterior.m, atol=1e-10)
     np.testing.assert_allclose(second.local.pi[:5], first.local.pi[:5], atol=1e-10)
-    values = [
-        CollapsedBound(p, KernelState(gp, r.posterior), r.local)(gp) for r, p in ((first, problem), (second, doubled))
-    ]
-    assert values[0].value == pytest.approx(values[1].value, rel=1e-9)
-    np.testing.assert_allclose(values[0].gradient, values[1].gradient, rtol=1e-8, atol=1e-9)
 
 
 def test_known_labels_of_every_instance_make_bags_irrelevant():
@@ -191,13 +185,11 @@ def test_chunks_and_streaming_do_not_change_the_fit(residual):
     """I14 and bounded memory: a different order of summation moves the result by rounding only."""
     sizes = np.random.default_rng(0).integers(1, 8, size=50)
     problem, gp = make(10, sizes, M=8, residual=residual, bias=1.0)
-    options = {"step_kernel": CollapsedStep()}
-    first = fit(problem, gp, 12, **options)
+    first = fit(problem, gp, 12)
     for rows, keep, whole in ((1, True, True), (17, False, True), (17, False, False), (10**6, False, False)):
-        other = fit(replace(problem, rows=rows, keep=keep, whole=whole), gp, 12, **options)
-        assert other.bound.total == pytest.approx(first.bound.total, rel=1e-8)
-        np.testing.assert_allclose(other.local.pi, first.local.pi, atol=1e-6)
-    assert first.gp is not gp
+        other = fit(replace(problem, rows=rows, keep=keep, whole=whole), gp, 12)
+        assert other.bound.total == pytest.approx(first.bound.total, rel=1e-9)
+        np.testing.assert_allclose(other.local.pi, first.local.pi, atol=1e-7)
 
 
 def test_number_of_threads_does_not_change_a_bit():
@@ -211,7 +203,7 @@ def test_number_of_threads_does_not_change_a_bit():
             if available_threads() != threads:
                 pytest.skip(f"BLAS does not run {threads} threads here")
             with single_threaded_blas():
-                passes = ascend(problem, KernelState(gp, Posterior.prior(gp.size)), step_kernel=CollapsedStep())
+                passes = ascend(problem, KernelState(gp, Posterior.prior(gp.size)))
                 record = next(islice(passes, 19, 20))
             found.append((record, latent_moments(record.gp, record.posterior, np.tile(problem.X, (40, 1)))))
     for record, moments in found[1:]:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import kstest
 
-from oracle import LatentModel, draw_polya_gamma, draw_posterior, model_of, simulate
+from oracle import LatentModel, draw_polya_gamma, draw_posterior, mixed_sweep, model_of, simulate, slice_step, sweep
 from oracle.gibbs import draw_weights, mean_and_error, scale_reduction
 from oracle.latent_model import prior_root
 from problems import dense, labellings, make, rbf
@@ -149,11 +149,11 @@ def test_simulated_bags_agree_with_their_labels_at_odds_h():
         assert abs(agree.mean() - share) <= 4.5 * np.sqrt(share * (1 - share) / agree.size)
 
 
-def check_chain(H, bias, chains, draws):
+def check_chain(H, bias, chains, draws, step=sweep):
     _, _, model = small_model(H, bias)
     T = np.array([1, 0, 1])
     mean, variance, positive, _ = quadrature_moments(model, T, H)
-    w = draw_posterior(model, T, np.random.default_rng(4), chains=chains, burn_in=100, draws=draws)
+    w = draw_posterior(model, T, np.random.default_rng(4), chains=chains, burn_in=100, draws=draws, step=step)
     f = w @ model.W.T
     assert f.shape == (draws, chains, 6)
     assert scale_reduction(f).max() < 1.1
@@ -169,6 +169,8 @@ def check_chain(H, bias, chains, draws):
 @pytest.mark.parametrize(("H", "bias"), SMALL)
 def test_gibbs_draws_have_the_moments_of_the_quadrature(H, bias):
     check_chain(H, bias, chains=60, draws=150)
+    check_chain(H, bias, chains=60, draws=100, step=slice_step)
+    check_chain(H, bias, chains=60, draws=50, step=mixed_sweep)
 
 
 @pytest.mark.slow

@@ -1,34 +1,23 @@
-"""log p(T), the gap of the variational posterior below it, and the page that reports it."""
+"""log p(T), the gap of the bound below it, and what posteriors say beside the Gibbs oracle."""
 
-import json
-import runpy
-import sys
 from itertools import product
-from pathlib import Path
 
-import matplotlib as mpl
 import numpy as np
-import pandas as pd
 import pytest
 
 from oracle import (
     LatentModel,
     compare,
     draw_posterior,
-    gap_summary,
     interval_coverage,
     model_of,
     quadrature_evidence,
     sampled_evidence,
     settle,
 )
-from oracle.gap_figure import plot_gap
 from problems import make
-from psimil.figures import new_figure
 from psimil.foundations.errors import InputError
 from small_models import SMALL, quadrature_moments, small_model
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.parametrize(("H", "bias"), SMALL)
@@ -116,77 +105,3 @@ def test_the_oracle_covers_what_it_claims():
 def test_a_fit_that_does_not_settle_is_an_error():
     with pytest.raises(InputError, match="did not settle"):
         settle(*make(0), most=3)
-
-
-def gap_rows():
-    return pd.DataFrame(
-        {"problem": ["a", "a", "b"], "quantity": ["latent mean", "latent mean", "bag probability"], "item": [0, 1, 0],
-         "variational": [1.0, 2.0, 0.5], "oracle": [1.5, 2.0, 0.25], "error": [0.1, 0.1, 0.01]}
-    )  # fmt: skip
-
-
-def test_figure_draws_the_rows_of_one_quantity():
-    mpl.use("Agg")
-    ax = new_figure()
-    assert plot_gap(gap_rows(), "latent mean", ax=ax) is ax
-    diagonal, points = ax.lines[0], ax.containers[0].lines[0]
-    assert diagonal.get_xdata()[0] == diagonal.get_ydata()[0]
-    assert points.get_xdata().tolist() == [1.5, 2.0] and points.get_ydata().tolist() == [1.0, 2.0]
-    assert ax.get_xlabel() and ax.get_ylabel() and ax.get_title() == "Latent mean" and ax.get_legend()
-    with pytest.raises(InputError, match="no such row"):
-        plot_gap(gap_rows(), "latent", ax=new_figure())
-
-
-def test_summary_of_a_gap():
-    found = gap_summary(gap_rows()).set_index("quantity")
-    assert found.loc["latent mean", ["n", "mean_difference", "mean_absolute", "largest"]].tolist() == [
-        2,
-        -0.25,
-        0.25,
-        0.5,
-    ]
-    assert found.loc["bag probability", "mean_difference"] == 0.25
-
-
-def written(docs, monkeypatch):
-    monkeypatch.setattr(sys, "argv", ["write_gap.py", str(docs), "--page-only"])
-    runpy.run_path(str(ROOT / "scripts" / "write_gap.py"), run_name="__main__")
-    return (docs / "inference-gap.md").read_text(encoding="utf-8")
-
-
-def copied(target):
-    (target / "images").mkdir(parents=True)
-    for path in (ROOT / "docs" / "images").glob("gap*"):
-        (target / "images" / path.name).write_bytes(path.read_bytes())
-    return target
-
-
-def test_the_page_says_what_the_tables_say(tmp_path, monkeypatch):
-    found = written(copied(tmp_path / "docs"), monkeypatch)
-    assert found == (ROOT / "docs" / "inference-gap.md").read_text(encoding="utf-8")
-    assert "<!--" not in found
-
-
-def test_the_page_follows_the_tables(tmp_path, monkeypatch):
-    docs = copied(tmp_path / "docs")
-    before = written(docs, monkeypatch)
-    table = pd.read_csv(docs / "images" / "gap-coverage.csv")
-    table.loc[0, "variational"] = 0.12345
-    table.to_csv(docs / "images" / "gap-coverage.csv", index=False)
-    facts = json.loads((docs / "images" / "gap.json").read_text())
-    (docs / "images" / "gap.json").write_text(json.dumps({**facts, "commit": "f" * 40}))
-    after = written(docs, monkeypatch)
-    assert "0.123 ±" in after and "0.123 ±" not in before
-    assert "`ffffffffff`" in after
-
-
-def test_the_measured_oracle_passed_its_own_test_and_no_bound_lies_above_the_evidence():
-    images = ROOT / "docs" / "images"
-    ranks, bounds = pd.read_csv(images / "gap-ranks.csv"), pd.read_csv(images / "gap-bounds.csv")
-    assert (ranks["p_value"] > 1e-3).all()
-    last = ranks[ranks["data_sets"] == ranks.groupby("problem")["data_sets"].transform("max")]
-    assert set(last["problem"]) == set(bounds["problem"])
-    assert (last["distance"] < last["band"]).all()
-    for rule in ("exact", "mean_field"):
-        assert (bounds[rule] < bounds["log_p"] + 4 * bounds["error"]).all()
-    assert (bounds["effective_samples"] > 5000).all()

@@ -3,7 +3,16 @@
 import numpy as np
 import pytest
 
-from oracle import LatentModel, Ranks, draw_polya_gamma, model_of, simulated_ranks, sweep
+from oracle import (
+    LatentModel,
+    Ranks,
+    draw_polya_gamma,
+    mixed_sweep,
+    model_of,
+    simulated_ranks,
+    slice_step,
+    sweep,
+)
 from oracle.gibbs import draw_weights
 from problems import make
 from psimil.foundations.errors import InputError
@@ -41,8 +50,9 @@ def ranked_model(residual, bias, H):
     return model_of(*make(1, (1, 3, 2), M=3, H=H, bias=bias, residual=residual, variance=3.0))
 
 
-def check_ranks(case, repeats, draws, thin, seed):
-    ranks = simulated_ranks(ranked_model(*case), np.random.default_rng(seed), repeats=repeats, draws=draws, thin=thin)
+def check_ranks(case, repeats, draws, thin, seed, step=sweep):
+    rng = np.random.default_rng(seed)
+    ranks = simulated_ranks(ranked_model(*case), rng, repeats=repeats, draws=draws, thin=thin, step=step)
     assert ranks.repeats == repeats
     assert all(0 <= r.min() and r.max() <= draws for r in ranks.ranks.values())
     assert min(ranks.p_values(10).values()) > 1e-3
@@ -52,6 +62,24 @@ def check_ranks(case, repeats, draws, thin, seed):
 @pytest.mark.parametrize("case", RANKED, ids=str)
 def test_ranks_of_the_oracle_are_uniform(case):
     check_ranks(case, repeats=600, draws=19, thin=2, seed=1)
+
+
+@pytest.mark.parametrize("step", [slice_step, mixed_sweep])
+def test_ranks_of_slice_steps_are_uniform(step):
+    for case in RANKED[:2]:
+        check_ranks(case, repeats=400, draws=9, thin=1, seed=1, step=step)
+
+
+def test_slice_steps_go_far_where_labels_say_little():
+    """Large bags, all positive: the constant mean hardly moves in Gibbs sweeps, and freely in mixed ones."""
+    model = model_of(*make(1, (30,) * 5, M=3, H=np.inf, bias=3.0, residual="projected", variance=3.0))
+    rng, T, gone = np.random.default_rng(0), np.ones(5, dtype=int), {}
+    for step in (sweep, mixed_sweep):
+        w = start = np.tile([0.0, 0.0, 0.0, 1.0], (100, 1))
+        for _ in range(3):
+            w = step(model, T, w, rng)
+        gone[step] = np.square(w - start)[:, -1].mean()
+    assert gone[mixed_sweep] > 3 * gone[sweep]
 
 
 @pytest.mark.slow
@@ -121,6 +149,7 @@ def geweke(step, sweeps, chains, seed):
 def test_geweke_getting_it_right():
     """I25: ten moments, 1e5 draws, |z| < 4."""
     assert np.abs(geweke(sweep, 100, 1000, 0)).max() < 4
+    assert np.abs(geweke(slice_step, 100, 1000, 0)).max() < 4
 
 
 @pytest.mark.slow

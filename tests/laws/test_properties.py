@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from drawn import densities, fit, problems, properties
 from psimil.foundations.errors import InputError
+from psimil.inference.variational import FLOOR
 
 residuals = st.sampled_from(["projected", "full"])
 H = st.sampled_from([1.0, 5.0, 100.0, 1e12, np.inf])
@@ -147,7 +148,9 @@ def test_the_posterior_covariance_is_one(drawn, density):
     np.testing.assert_allclose(S, S.T, atol=1e-12)
     values = np.linalg.eigvalsh(S)
     assert values.min() > -1e-10
-    assert values.max() <= 1 + 1e-8  # data only ever narrow the prior N(0, I)
+    assert values.max() <= 1 / FLOOR + 1e-8  # positive bags may widen the prior N(0, I): "one of these, which one?"
+    augmented = np.linalg.eigvalsh(fit(drawn, density=density, posterior="augmented").q_cov_)
+    assert augmented.max() <= 1 + 1e-8  # the paper's mean field only ever narrows it
 
 
 @properties

@@ -45,7 +45,7 @@ CASES = {
     "variance 1e-6": (bags_of(PLAIN), {"kernel": RBF(1e-6)}),
     "H = 1": (bags_of(PLAIN), {"H": 1.0}),
     "H = 1e300": (bags_of(PLAIN), {"H": 1e300}),
-    "mean field": (bags_of(PLAIN), {"label_posterior": "mean_field", "H": 1e12}),
+    "mean field": (bags_of(PLAIN), {"posterior": "augmented", "label_posterior": "mean_field", "H": 1e12}),
     "separable": (bags_of(PLAIN, scale=20.0), {"kernel": RBF(1e4)}),
     "linear kernel of low rank": (bags_of(PLAIN), {"kernel": Linear(1.0), "n_inducing": 10}),
     "rough kernel": (bags_of(PLAIN), {"kernel": Matern32(1.0, 1e-3)}),

@@ -19,8 +19,8 @@ from psimil.paper.experiments.trial import Trial
 
 JOBS = [
     Job("musk1", "nested", "svm", split=1),
-    Job("musk1", "nested", "vgpmil-collapsed", split=0, n_inducing=10),
-    Job("musk1", "published", "vgpmil-collapsed", split=0, n_inducing=10),
+    Job("musk1", "nested", "vgpmil-bound", split=0, n_inducing=10),
+    Job("musk1", "published", "vgpmil-bound", split=0, n_inducing=10),
 ]
 
 

@@ -8,7 +8,6 @@ import pytest
 from problems import make, random_posterior
 from psimil.foundations.errors import DataWarning
 from psimil.inference.ascent import KernelState, pass_over
-from psimil.inference.collapsed import Collapsed, CollapsedStep
 from psimil.paper import kernel_steps
 from psimil.paper.kernel_steps import PaperStep
 
@@ -94,15 +93,3 @@ def test_few_effective_samples_move_nothing(climb, sample_size, moves):
         return
     with pytest.warns(DataWarning, match="rests on 49.9 effective samples at iteration 2"):
         assert climb(J, PaperStep(steps=1), 2)[1] is None
-
-
-def test_a_step_on_the_bound_changes_no_parameter_by_more_than_a_factor_of_ten():
-    _, gp = make()
-    q, start = random_posterior(gp.size), gp.kernel.log_parameters
-
-    def bound(gp):
-        x = gp.kernel.log_parameters - start
-        return Collapsed(float(x @ [50.0, -50.0]), np.array([50.0, -50.0]), gp, q)
-
-    found = CollapsedStep().climb(KernelState(gp, q), bound, 1.0, 1).gp.kernel.log_parameters
-    np.testing.assert_allclose(np.exp(found - start), [10.0, 0.1], rtol=1e-9)

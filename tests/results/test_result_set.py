@@ -9,6 +9,7 @@ from commands import call, fails, trained
 from psimil.files import tensor_file
 from psimil.files.rundir import opened
 from psimil.foundations.errors import DataWarning, InputError, MissingFile
+from psimil.inference.drawn import Bounds
 from psimil.results.result_file import FIELDS, KIND, NAME, read_result
 from psimil.results.result_set import ResultSet
 from psimil.store.tables import read_bags
@@ -24,6 +25,8 @@ def same(a, b):
     """Equal to the last bit, dtypes included, through nested dataclasses."""
     if dataclasses.is_dataclass(a):
         return all(same(getattr(a, f.name), getattr(b, f.name)) for f in dataclasses.fields(a))
+    if isinstance(a, tuple) and isinstance(b, tuple) and any(isinstance(one, np.ndarray) for one in a):
+        return len(a) == len(b) and all(map(same, a, b))
     if isinstance(a, np.ndarray) and a.dtype != object:
         return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
     if isinstance(a, np.ndarray):
@@ -240,8 +243,10 @@ def test_results_that_break_the_schema_are_not_written(fitted, tmp_path):
 
 
 def test_every_field_of_the_schema_is_written_by_some_result(fitted, tmp_path):
+    prediction = results_of(fitted, IDS["integers"], joint=True).prediction
+    ends = Bounds(prediction.lower, prediction.upper, prediction.instance_lower, prediction.instance_upper)
     scans = ResultSet.of(
-        results_of(fitted, IDS["integers"], joint=True).prediction,
+        dataclasses.replace(prediction, bounds=ends),  # as of the sampled posterior
         kind="ct",
         positions=np.zeros(len(fitted[1].X)),
         images=np.zeros((len(fitted[1].X), 2, 2), np.uint8),

@@ -3,11 +3,11 @@
 import numpy as np
 
 from problems import make
-from psimil import HyperbolicSecant, PsiVGPMIL
+from psimil import Bags, HyperbolicSecant, PsiVGPMIL
 from psimil.estimators.parameters import options_of
 from psimil.inference.ascent import KernelState
 from psimil.inference.execution import Execution
-from psimil.inference.preparation import Prepared
+from psimil.inference.preparation import Prepared, Supervision
 from psimil.inference.training import Fit
 from psimil.model.scaling import Scaling
 
@@ -24,6 +24,12 @@ def fit_of(T=BALANCED, callbacks=(), M=5, seed=0, **choices):
     return Fit(prepared, options, callbacks, None, Execution(), rng, seed), KernelState.first(gp)
 
 
+def learned(fit, state):
+    """The record that ends kernel and passes."""
+    labels = fit.shards.labels
+    return fit.learn(state, None, Bags(fit.shards.X, labels.offsets), Supervision(labels.T, fit.shards.weights))
+
+
 def watched(fit, state):
     """The record that ends the passes of a kernel that is kept."""
-    return fit._watch(fit._passes(fit.shards, state, None, None, "fit"), "fit", None)
+    return fit._watch(fit._passes(state, None, None, "fit"), "fit", None)

@@ -6,9 +6,7 @@ import numpy as np
 
 from psimil import RBF, Bags, PsiVGPMIL
 from psimil.datasets import make_bags
-from psimil.inference.ascent import Schedule
 
-FIRST_MOVE = Schedule().warmup  # the pass after which the kernel moves for the first time
 QUICK = {"n_inducing": 8, "hyperparameters": None, "max_iter": 30, "tol": 1e-4, "accelerate": False, "random_state": 0}
 
 
@@ -36,7 +34,7 @@ def fitted():
     """A model with a learned RBF kernel, noisy-or and a forced calibration; never change it."""
     bags, y, _ = problem()
     settings = {"kernel": RBF(1.0), "aggregate": "noisy_or", "calibrate": True, "accelerate": True, "max_iter": 60}
-    return quick(hyperparameters="collapsed", **settings).fit(bags, y)
+    return quick(hyperparameters="bound", **settings).fit(bags, y)
 
 
 def shuffled(bags, seed=0):

@@ -62,7 +62,7 @@ def predict(
             facts = results.facts() | {"reports": reports * (len(results.slices) - len(refused))}
             lines = [
                 f"{facts['scans']} scans with {facts['slices']} slices: {facts['called_positive']} called positive, "
-                f"{facts['to_refer']} with an interval that crosses the threshold; "
+                f"{facts['to_refer']} to refer to a reader (uncertain or unlike the training scans); "
                 f"{facts['failures']} scans could not be read (failures.csv).",
                 threshold_words(facts["bag_threshold"], facts["instance_threshold"], Words.of("ct")),
                 *(failure.reason for failure in refused[:1]),

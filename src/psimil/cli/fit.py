@@ -71,11 +71,19 @@ def fit(
     residual: Annotated[
         str | None, typer.Option(parser=choice("projected", "full", "unit"), metavar="projected|full|unit")
     ] = None,
+    posterior: Annotated[
+        str | None,
+        typer.Option(
+            parser=choice("variational", "sampled", "augmented"),
+            metavar="variational|sampled|augmented",
+            help="How the posterior is found.",
+        ),
+    ] = None,
     hyperparameters: Annotated[
         str | None,
         typer.Option(
-            parser=choice("collapsed", "loo", "paper", "published", "none"),
-            metavar="collapsed|loo|paper|published|none",
+            parser=choice("bound", "paper", "published", "none"),
+            metavar="bound|paper|published|none",
             help="How the kernel is learned.",
         ),
     ] = None,
@@ -116,7 +124,8 @@ def fit(
     """
     options = {
         "model": model, "alpha": alpha, "beta": beta, "n_inducing": n_inducing, "H": H,
-        "label_posterior": label_posterior, "mean": mean, "residual": residual, "hyperparameters": hyperparameters,
+        "label_posterior": label_posterior, "mean": mean, "residual": residual,
+        "posterior": posterior, "hyperparameters": hyperparameters,
         "aggregate": aggregate, "max_iter": max_iter, "preset": preset, "early_stopping": early_stopping,
         "random_state": seed, "dtype": dtype, "chunk_size": chunk_size, "positive": positive,
     }  # fmt: skip

@@ -93,7 +93,7 @@ def predict(
                     from psimil.cluster import predict_parts
 
                     latent = predict_parts(estimator.model_, table.bags, client)
-                    prediction = estimator.model_.assemble(table.bags, latent)
+                    prediction = estimator.model_.predict(table.bags, latent=latent)
             tell("tables", 0, 3)
             run.start(environment())
             run.write_table("bags.csv", bag_frame(prediction, table.bags))
@@ -112,7 +112,7 @@ def predict(
             lines = [
                 f"{facts['bags']} bags with {facts['instances']} instances of {printable(bags.name)}: "
                 f"{facts['called_positive']} bags called positive at threshold {prediction.threshold:.4g}, "
-                f"{facts['to_refer']} with a {prediction.level:.0%} interval that crosses it.",
+                f"{facts['to_refer']} to refer to a reader (uncertain or unlike the training bags).",
                 f"{NOTE}",
             ]
             run.write_text("summary.md", "# Prediction\n\n" + "\n\n".join(lines) + "\n")

@@ -21,19 +21,20 @@ from psimil.files.paths import as_path
 from psimil.files.schema import kernel_from, kernel_json, parameters_json
 from psimil.foundations.errors import InputError
 from psimil.inference.ascent import Pass
+from psimil.inference.bag_pass import BagBound, BagSums
 from psimil.inference.execution import Progress
 from psimil.inference.options import Options, Parameters
 from psimil.inference.passes import Bound, Statistics
 from psimil.inference.posterior import Posterior
 from psimil.inference.preparation import Supervision
 from psimil.inference.sparse_gp import SparseGP
+from psimil.inference.variational import Iterate
 from psimil.model.bags import Bags
 
 Array = NDArray[Any]
 
-FORMAT = 1
+FORMAT = 2  # 1 knew the augmented posterior alone
 MAX_BYTES = 2**32
-SUMS = ("potential", "scale_mixture", "bags", "entropy")
 
 
 @dataclass(frozen=True)
@@ -79,14 +80,16 @@ class Checkpoint:
 
     def write(self, progress: Progress) -> None:
         """Keep the progress in place of what was kept before, atomically."""
-        record = progress.record
+        record: Any = progress.record
+        variational = isinstance(record, Iterate)
+        sums = record.sums if variational else record.statistics
+        named = {field.name: getattr(sums, field.name) for field in fields(sums)}
         tensors = {
             "inducing_points": record.gp.Z,
             "kernel_factor": record.gp.L,
             "posterior_mean": record.posterior.m,
             "precision_factor": record.posterior.R,
-            "V_theta_V": record.statistics.V_theta_V,
-            "V_kappa": record.statistics.V_kappa,
+            **{name: value for name, value in named.items() if isinstance(value, np.ndarray)},
         }
         facts = {
             "format": FORMAT,
@@ -99,7 +102,8 @@ class Checkpoint:
             "jitter": record.gp.jitter,
             "bias": record.gp.bias,
             "residual": record.gp.residual,
-            "sums": {name: getattr(record.statistics, name) for name in SUMS},
+            "variational": variational,
+            "sums": {name: float(value) for name, value in named.items() if name not in tensors},
             "bound": asdict(record.bound),
             "history": progress.history,
             "converged": progress.converged,
@@ -155,15 +159,15 @@ def _progress(facts: dict[str, Any], tensors: dict[str, Array]) -> Progress:
         facts["bias"],
         facts["residual"],
     )
-    record = Pass(
-        gp,
-        Posterior(t["posterior_mean"], t["precision_factor"]),
-        Statistics(t["V_theta_V"], t["V_kappa"], **facts["sums"]),
-        Bound(**facts["bound"]),
-        facts["step"],
-        facts["kernel_moved"],
-        facts["weight"],
-    )
+    q = Posterior(t["posterior_mean"], t["precision_factor"])
+    made = {"step": facts["step"], "kernel_moved": facts["kernel_moved"], "weight": facts["weight"]}
+    record: Pass | Iterate
+    if facts["variational"]:
+        bag_sums = BagSums(t["curvature"], t["gradient"], t["likelihood"], **facts["sums"])
+        record = Iterate(gp, q, bag_sums, BagBound(**facts["bound"]), **made)
+    else:
+        sums = Statistics(t["V_theta_V"], t["V_kappa"], **facts["sums"])
+        record = Pass(gp, q, sums, Bound(**facts["bound"]), **made)
     return Progress(facts["stage"], record, facts["history"], facts["converged"], facts["stopped"], rng=facts["rng"])
 
 

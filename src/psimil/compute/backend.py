@@ -52,7 +52,7 @@ class Features(Protocol):
 
 
 class Backend(Protocol):
-    """Six verbs on the rows of V."""
+    """The verbs on the rows of V."""
 
     def features(
         self, gp: Features, X: Array, *, whiten: bool = True, K: Any = None, out: Any = None, reuse: bool = False
@@ -68,21 +68,31 @@ class Backend(Protocol):
     def row_squares(self, V: Any, m: Array, U: Array) -> tuple[Array, Array]:
         """V m (n,) and |V U|^2 (n,), U (M, M) upper triangular: mean and spread of every row."""
 
-    def weighted_sums(self, V: Any, theta: Array, kappa: Array) -> tuple[Array, Array]:
-        """V' diag(theta) V (M, M), symmetric, and V' kappa (M,), theta >= 0."""
+    def products(self, V: Any, A: Array) -> Array:
+        """A' V' (S, n) for A (M, S), in double precision: f of every row for S values of v."""
 
-    def kernel_adjoint(
-        self, gp: Features, X: Array, K: Any, V: Any, row: tuple[Array, Array, Array | None], weights: Array
-    ) -> tuple[Array, Array]:
-        """The gradient by the log parameters of the kernel (P,) by way of K_xz, and V' diag(slope) V.
+    def transposed_products(self, V: Any, G: Array) -> Array:
+        """V' G' (M, S) for G (S, n)."""
 
-        The adjoint of K_xz is diag(theta) V weights[:-1] + kappa weights[-1] + 2 diag(slope) V L^-1.
+    def weighted_sums(self, V: Any, weights: Array, linear: Array) -> tuple[Array, Array]:
+        """V' diag(weights) V (M, M), symmetric, and V' linear (M,); weights may be negative."""
+
+    def bag_gram(self, V: Any, r: Array, offsets: Array, sign: Array) -> Array:
+        """The sum over bags of sign_b (V_b' r_b) (V_b' r_b)', (M, M).
 
         Parameters
         ----------
-        K, V : what :meth:`features` gave for X, without and with ``whiten``; the same where V is not needed.
-        row : theta, kappa and slope, each (n,); slope None for 0.
-        weights : (columns of V + 1, M).
+        r : (n,) the vectors r_b, bag after bag; bags without one have zeros.
+        offsets, sign : (B + 1,) first row of each bag, and (B,) +1 or -1.
+        """
+
+    def kernel_adjoint(self, gp: Features, X: Array, K: Any, G: Array, weights: Array) -> Array:
+        """The gradient (P,) by the log parameters of the kernel by way of K_xz, whose adjoint is G' weights.
+
+        Parameters
+        ----------
+        K : [K_xz, b] of X, as :meth:`features` gave it without ``whiten``; it may be overwritten.
+        G, weights : (S, n) and (S, M).
         """
 
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:

@@ -93,8 +93,8 @@ def solve_lower_right(W: Array, L: Array) -> Array:
     return W
 
 
-def add_gram(G: Array, W: Array) -> Array:
-    """G <- G + W'W on the upper triangle (row-major), in place.
+def add_gram(G: Array, W: Array, factor: float = 1.0) -> Array:
+    """G <- G + factor W'W on the upper triangle (row-major), in place.
 
     Parameters
     ----------
@@ -111,10 +111,10 @@ def add_gram(G: Array, W: Array) -> Array:
         return G
     prefix, real = _PREFIX[W.dtype]
     n, M = W.shape
-    one = ctypes.byref(real(1.0))
     _SYRK[prefix](
-        b"L", b"N", _int(M), _int(n), one, W.ctypes.data, _int(_leading(W)), one, G.ctypes.data, _int(_leading(G))
-    )
+        b"L", b"N", _int(M), _int(n), ctypes.byref(real(factor)), W.ctypes.data, _int(_leading(W)),
+        ctypes.byref(real(1.0)), G.ctypes.data, _int(_leading(G)),
+    )  # fmt: skip
     return G
 
 

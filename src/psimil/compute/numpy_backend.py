@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 from threadpoolctl import ThreadpoolController
 
 from psimil.compute.backend import Features
@@ -167,56 +168,92 @@ class NumpyBackend:
             pass
         return mean, squares
 
-    def weighted_sums(self, V: Array, theta: Array, kappa: Array) -> tuple[Array, Array]:
-        """One symmetric product per chunk, summed over a few parts whose number depends on the rows alone."""
+    def products(self, V: Array, A: Array) -> Array:
+        """One product; callers hand over rows that fit a core's cache."""
+        return np.asarray(A.T.astype(V.dtype, copy=False) @ V.T, dtype=np.float64)
+
+    def transposed_products(self, V: Array, G: Array) -> Array:
+        """One product per chunk."""
+        dtype, step = V.dtype, chunk_rows(V.shape[1], V.dtype)
+        total = np.zeros((V.shape[1], len(G)))
+
+        def part(start: int) -> Array:
+            rows = slice(start, start + step)
+            return np.asarray(V[rows].T @ G[:, rows].T.astype(dtype, copy=False))
+
+        for share in self.map(part, range(0, len(V), step)):
+            total += share
+        return total
+
+    def weighted_sums(self, V: Array, weights: Array, linear: Array) -> tuple[Array, Array]:
+        """Symmetric products per chunk, summed over a few parts whose number depends on the rows alone."""
         M, dtype, step = V.shape[1], V.dtype, chunk_rows(V.shape[1], V.dtype)
-        root, kappa = np.sqrt(theta).astype(dtype, copy=False)[:, None], kappa.astype(dtype, copy=False)
+        root, linear = np.sqrt(np.abs(weights)).astype(dtype)[:, None], linear.astype(dtype, copy=False)
         parts = min(GRAM_PARTS, 1 + len(V) // GRAM_ROWS)
         ends = [len(V) * i // parts for i in range(parts + 1)]
 
         def part(i: int) -> tuple[Array, Array]:
-            gram, linear = np.zeros((M, M), dtype=dtype), np.zeros(M, dtype=dtype)
+            gram, sums = np.zeros((M, M), dtype=dtype), np.zeros(M, dtype=dtype)
             for start in range(ends[i], ends[i + 1], step):
                 rows = slice(start, min(start + step, ends[i + 1]))
                 W = scratch("W", V[rows].shape, dtype)
-                np.multiply(V[rows], root[rows], out=W)
-                add_gram(gram, W)
-                linear += kappa[rows] @ V[rows]
-            return gram, linear
+                negative = weights[rows] < 0
+                if negative.any():  # these rows last, and their product taken away
+                    order = np.argsort(negative, kind="stable")
+                    np.take(V[rows], order, axis=0, out=W)
+                    W *= root[rows][order]
+                    first = len(W) - int(negative.sum())
+                    add_gram(gram, W[:first])
+                    add_gram(gram, W[first:], -1.0)
+                else:
+                    add_gram(gram, np.multiply(V[rows], root[rows], out=W))
+                sums += linear[rows] @ V[rows]
+            return gram, sums
 
-        total, linear = np.zeros((M, M)), np.zeros(M)
+        total, sums = np.zeros((M, M)), np.zeros(M)
         for partial, share in self.map(part, range(len(ends) - 1)):
             total += partial
-            linear += share
-        return symmetric(total), linear
+            sums += share
+        return symmetric(total), sums
 
-    def kernel_adjoint(
-        self, gp: Features, X: Array, K: Array, V: Array, row: tuple[Array, Array, Array | None], weights: Array
-    ) -> tuple[Array, Array]:
+    def bag_gram(self, V: Array, r: Array, offsets: Array, sign: Array) -> Array:
+        """The vectors V_b' r_b of some bags at a time, as a sparse product, then their symmetric product."""
+        counts = np.add.reduceat((r != 0).astype(np.int64), offsets[:-1])
+        bags = np.flatnonzero(counts)
+        bags = bags[np.argsort(sign[bags] < 0, kind="stable")]
+        positive = int((sign[bags] > 0).sum())
+        step = max(1, len(bags) // GRAM_PARTS + 1)
+
+        def part(start: int) -> Array:
+            chosen = bags[start : start + step]
+            sizes = offsets[chosen + 1] - offsets[chosen]
+            ends = np.concatenate([[0], np.cumsum(sizes)])
+            rows = np.repeat(offsets[chosen] - ends[:-1], sizes) + np.arange(ends[-1])
+            R = csr_array((r[rows].astype(V.dtype), rows, ends), shape=(len(chosen), len(V))) @ V
+            cut = max(0, min(len(chosen), positive - start))
+            gram = add_gram(np.zeros((V.shape[1], V.shape[1]), dtype=V.dtype), R[:cut])
+            return add_gram(gram, R[cut:], -1.0)
+
+        total = np.zeros((V.shape[1], V.shape[1]))
+        for share in self.map(part, range(0, len(bags), step)):
+            total += share
+        return symmetric(total)
+
+    def kernel_adjoint(self, gp: Features, X: Array, K: Array, G: Array, weights: Array) -> Array:
         """Chunk by chunk; K is overwritten."""
-        (theta, kappa, slope), M, dtype = row, len(gp.Z), X.dtype
-        Z, weights, L_inverse = gp.Z.astype(dtype, copy=False), weights.astype(dtype, copy=False), gp.L_inverse_T.T
-        step = chunk_rows(gp.size, dtype)
+        M, dtype = len(gp.Z), X.dtype
+        Z, weights, step = gp.Z.astype(dtype, copy=False), weights.astype(dtype), chunk_rows(gp.size, dtype)
 
-        def part(start: int) -> tuple[Array, Array]:
+        def part(start: int) -> Array:
             rows = slice(start, start + step)
-            v = V[rows]
-            left = scratch("left", (len(v), v.shape[1] + 1), dtype)
-            np.multiply(v, theta[rows].astype(dtype, copy=False)[:, None], out=left[:, :-1])
-            left[:, -1] = kappa[rows]
-            A = np.matmul(left, weights, out=scratch("A", (len(v), M), dtype))
-            moved = np.zeros((M, M))
-            if slope is not None:
-                scaled = slope[rows].astype(dtype)[:, None] * v[:, :M]
-                A += (2.0 * scaled) @ L_inverse.astype(dtype)
-                moved = v[:, :M].T @ scaled
-            return gp.kernel.gram_adjoint(X[rows], Z, A, K[rows][:, :M]), moved
+            left = G[:, rows].T.astype(dtype, copy=False)
+            A = np.matmul(left, weights, out=scratch("A", (len(left), M), dtype))
+            return np.asarray(gp.kernel.gram_adjoint(X[rows], Z, A, K[rows][:, :M]))
 
-        gradient, moved = np.zeros(len(gp.kernel.log_parameters)), np.zeros((M, M))
-        for by_kernel, more in self.map(part, range(0, len(X), step)):
-            gradient += by_kernel
-            moved += more
-        return gradient, moved
+        gradient = np.zeros(len(gp.kernel.log_parameters))
+        for share in self.map(part, range(0, len(X), step)):
+            gradient += share
+        return gradient
 
     def on_host(self, V: Array) -> Array:
         """V itself."""

@@ -72,34 +72,49 @@ class TorchBackend:
             s2[rows] = _host((V[rows] @ spread).square().sum(1))
         return mu, s2
 
-    def weighted_sums(self, V: Tensor, theta: Array, kappa: Array) -> tuple[Array, Array]:
-        """Summed on the device."""
-        total, linear = V.new_zeros((V.shape[1], V.shape[1])), V.new_zeros(V.shape[1])
+    def products(self, V: Tensor, A: Array) -> Array:
+        """Pieces of the device's own size."""
+        a, f = _like(A.T, V), np.empty((A.shape[1], len(V)))
         for rows in _pieces(len(V)):
-            W = V[rows] * _like(np.sqrt(theta[rows]), V)[:, None]
-            total = torch.addmm(total, W.T, W)
-            linear += _like(kappa[rows], V) @ V[rows]
-        return _host(total), _host(linear)
+            f[:, rows] = _host(a @ V[rows].T)
+        return f
 
-    def kernel_adjoint(
-        self, gp: Features, X: Array, K: Any, V: Tensor, row: tuple[Array, Array, Array | None], weights: Array
-    ) -> tuple[Array, Array]:
+    def transposed_products(self, V: Tensor, G: Array) -> Array:
+        """Summed on the device."""
+        total = V.new_zeros((V.shape[1], len(G)))
+        for rows in _pieces(len(V)):
+            total = torch.addmm(total, V[rows].T, _like(G[:, rows].T, V))
+        return _host(total)
+
+    def weighted_sums(self, V: Tensor, weights: Array, linear: Array) -> tuple[Array, Array]:
+        """Summed on the device."""
+        total, sums = V.new_zeros((V.shape[1], V.shape[1])), V.new_zeros(V.shape[1])
+        for rows in _pieces(len(V)):
+            W = V[rows] * _like(np.sqrt(np.abs(weights[rows])), V)[:, None]
+            signed = W * _like(np.where(weights[rows] < 0, -1.0, 1.0), V)[:, None]
+            total = torch.addmm(total, signed.T, W)
+            sums += _like(linear[rows], V) @ V[rows]
+        return _host(total), _host(sums)
+
+    def bag_gram(self, V: Tensor, r: Array, offsets: Array, sign: Array) -> Array:
+        """One vector per bag, then their product."""
+        bags = torch.as_tensor(np.repeat(np.arange(len(sign)), np.diff(offsets)), device=V.device)
+        R = V.new_zeros((len(sign), V.shape[1]))
+        for rows in _pieces(len(V)):
+            R.index_add_(0, bags[rows], V[rows] * _like(r[rows], V)[:, None])
+        return _host((R * _like(sign, V)[:, None]).T @ R)
+
+    def kernel_adjoint(self, gp: Features, X: Array, K: Any, G: Array, weights: Array) -> Array:
         """The kernel is differentiated by torch, which needs K_xz anew."""
-        (theta, kappa, slope), M = row, len(gp.Z)
         Z, w = self._tensor(gp.Z, X.dtype), self._tensor(weights, X.dtype)
-        gradient, moved = w.new_zeros(len(gp.kernel.log_parameters)), w.new_zeros((M, M))
+        gradient = w.new_zeros(len(gp.kernel.log_parameters))
         for rows in _pieces(len(X)):
             parameters = self._tensor(gp.kernel.log_parameters, X.dtype).requires_grad_()
             gram = gp.kernel.tensor_gram(self._tensor(X[rows]), Z, parameters)
             with torch.no_grad():
-                v = V[rows]
-                A = (v * _like(theta[rows], v)[:, None]) @ w[:-1] + _like(kappa[rows], v)[:, None] * w[-1]
-                if slope is not None:
-                    scaled = v[:, :M] * _like(slope[rows], v)[:, None]
-                    A += 2.0 * scaled @ _like(gp.L_inverse_T.T, v)
-                    moved += v[:, :M].T @ scaled
+                A = self._tensor(G[:, rows].T, X.dtype) @ w
             gradient += torch.autograd.grad(gram, parameters, A)[0]
-        return _host(gradient), _host(moved)
+        return _host(gradient)
 
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """One after another."""

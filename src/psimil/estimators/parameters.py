@@ -12,9 +12,11 @@ import numpy as np
 from psimil.compute.backend import Backend
 from psimil.foundations.errors import InputError
 from psimil.foundations.extras import install_command
-from psimil.inference.moments import AGGREGATES
+from psimil.inference.aggregates import AGGREGATES
 from psimil.inference.options import Options
-from psimil.model.densities import Density
+from psimil.inference.referral import RULE as REFERRAL
+from psimil.inference.referral import read_referral
+from psimil.model.densities import Density, grows
 from psimil.model.features import as_real
 from psimil.model.kernels import Kernel
 from psimil.model.label_posteriors import RULES
@@ -55,15 +57,25 @@ def _optional(constraint: Constraint) -> Constraint:
 FLAG: Constraint = ("True or False", lambda v: isinstance(v, (bool, np.bool_)))
 SHARE = _real("a number between 0 and 1", lambda v: 0 < v < 1)
 
+
+def _is_referral(value: Any) -> bool:
+    try:
+        read_referral(value)
+    except InputError:
+        return False
+    return True
+
+
 FREE: Constraint = ("", lambda v: v is None)  # of parameters that are looked at elsewhere
 CONSTRAINTS: dict[str, Constraint] = {
-    "n_inducing": _whole(1),
+    "n_inducing": ('"auto" or a whole number >= 1', lambda v: v == "auto" or _whole(1)[1](v)),
     "inducing": _one_of("kmeans_by_label", "kmeans", "greedy_variance"),
     "H": _real("a number > 0", lambda v: v > 0),
     "label_posterior": _one_of("exact", "mean_field", "max"),
     "mean": _one_of("constant", "zero"),
     "residual": _one_of("projected", "full", "unit"),
-    "hyperparameters": _one_of("collapsed", "loo", "paper", "published", None),
+    "posterior": _one_of(None, "variational", "sampled", "augmented"),
+    "hyperparameters": _one_of("bound", "paper", "published", None),
     "log_z": _one_of("logistic", "jensen", "rff", "none"),
     "aggregate": _one_of("auto", *AGGREGATES),
     "start": ('"labels" or a number in (0, 1]', lambda v: v == "labels" or _real("", lambda v: 0 < v <= 1)[1](v)),
@@ -72,9 +84,10 @@ CONSTRAINTS: dict[str, Constraint] = {
     "accelerate": FLAG,
     "early_stopping": _one_of(None, "auc", "log_loss", "loo"),
     "patience": _whole(1),
-    "calibrate": _one_of("auto", True, False),
+    "calibrate": _one_of(None, "auto", True, False),
     "threshold": _optional(SHARE),
     "false_positive_rate": _optional(SHARE),
+    "referral": (REFERRAL, _is_referral),
     "standardize": FLAG,
     "warm_start": FLAG,
     "chunk_size": _optional(_whole(1)),
@@ -84,6 +97,20 @@ CONSTRAINTS: dict[str, Constraint] = {
     "n_samples": _whole(2),
     "feature_fingerprint": ("text", lambda v: v is None or isinstance(v, str)),
     "verbose": ("a whole number >= 0", lambda v: isinstance(v, (Integral, np.bool_)) and int(v) >= 0),
+}
+
+# Values of earlier versions, and what stands in their place: said in errors, and put into parameters of older files
+RENAMED: dict[tuple[str, str], Any] = {
+    ("hyperparameters", "collapsed"): "bound",
+    ("hyperparameters", "loo"): "bound",
+}
+# What 1.0.0 did where its files say nothing: it had one posterior and one rule of referral, and other defaults
+OF_1_0_0: dict[str, Any] = {
+    "n_inducing": 200,
+    "posterior": "augmented",
+    "aggregate": "auto",
+    "calibrate": "auto",
+    "referral": "interval",
 }
 
 
@@ -98,12 +125,27 @@ def check_parameters(values: dict[str, Any]) -> None:
     --------
     >>> check_parameters({"n_inducing": 0})
     Traceback (most recent call last):
-    psimil.foundations.errors.InputError: n_inducing must be a whole number >= 1, got 0.
+    psimil.foundations.errors.InputError: n_inducing must be "auto" or a whole number >= 1, got 0.
     """
     for name, value in values.items():
         rule, holds = CONSTRAINTS.get(name, FREE)
         if rule and not holds(value):
-            raise InputError(f"{name} must be {rule}, got {value!r}.")
+            renamed = isinstance(value, str) and (name, value) in RENAMED
+            hint = f" {RENAMED[name, value]!r} is its successor." if renamed else ""
+            raise InputError(f"{name} must be {rule}, got {value!r}.{hint}")
+
+
+def renewed(stored: dict[str, Any]) -> dict[str, Any]:
+    """The parameters of a model file as this version names them; a file without ``posterior`` is of 1.0.0.
+
+    Examples
+    --------
+    >>> found = renewed({"n_inducing": 50, "hyperparameters": "collapsed"})
+    >>> found["n_inducing"], found["hyperparameters"], found["posterior"]
+    (50, 'bound', 'augmented')
+    """
+    current = {k: RENAMED.get((k, v), v) if isinstance(v, str) else v for k, v in stored.items()}
+    return current if "posterior" in stored else OF_1_0_0 | current
 
 
 def options_of(parameters: dict[str, Any], n_features: int) -> Options:
@@ -126,11 +168,16 @@ def options_of(parameters: dict[str, Any], n_features: int) -> Options:
         raise InputError(f"kernel must be a psimil kernel, got {kernel!r}.")
     if parameters["label_posterior"] == "max" and np.isinf(parameters["H"]):
         raise InputError('label_posterior "max" needs a finite H, got inf.')
+    posterior = parameters["posterior"] or ("augmented" if grows(density) else "variational")
+    if posterior != "augmented":
+        _check_variational(parameters)
     boundless = 'residual "unit"' if parameters["residual"] == "unit" else ""
     boundless = boundless if getattr(density, "has_bound", True) else "the clipped Gamma mixture"
-    if boundless and parameters["hyperparameters"] in ("collapsed", "loo"):
+    if boundless and parameters["hyperparameters"] == "bound":
         raise InputError(f'{boundless} has no bound; use hyperparameters "published", "paper" or None.')
-    values = {f.name: parameters[f.name] for f in fields(Options) if f.name in parameters}
+    values = {f.name: parameters[f.name] for f in fields(Options) if f.name in parameters} | {"posterior": posterior}
+    if parameters["calibrate"] is None:
+        values["calibrate"] = "auto" if posterior == "augmented" else False
     if parameters["inducing_points"] is not None:
         Z = as_real(parameters["inducing_points"], "inducing_points")
         if Z.ndim != 2 or Z.shape[1] != n_features or len(Z) == 0 or not np.isfinite(Z).all():
@@ -141,6 +188,27 @@ def options_of(parameters: dict[str, Any], n_features: int) -> Options:
     for (name, choice), plugged in PLUG_INS.items():
         values |= plugged if values[name] == choice else {}
     return Options(**values)
+
+
+# What only the augmented posterior has
+_VARIATIONAL: dict[str, tuple[Any, ...]] = {
+    "label_posterior": ("exact",),
+    "start": ("labels",),
+    "residual": ("projected", "full"),
+    "hyperparameters": ("bound", None),
+}
+
+
+def _check_variational(parameters: dict[str, Any]) -> None:
+    """Refuse what belongs to the paper's algorithm, and densities under which the posterior runs away."""
+    for name, allowed in _VARIATIONAL.items():
+        if parameters[name] not in allowed:
+            raise InputError(f'{name}={parameters[name]!r} needs posterior="augmented".')
+    if grows(parameters["density"]):
+        raise InputError(
+            f"the likelihood of {parameters['density']!r} grows without bound, so that its posterior runs away. "
+            'Use posterior="augmented", or another density.'
+        )
 
 
 def _torch_backend(device: str, kernel: Kernel | None) -> Backend:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 
 import numpy as np
@@ -232,6 +233,11 @@ class BagPredictor(FittedAttributes, ClassifierMixin, BaseEstimator):
         weights = None if sample_weight is None else values_of_bags(sample_weight, found, "weights")
         return float(accuracy_score(values_of_bags(y, found), self.predict(found), sample_weight=weights))
 
+    def _resolved(self: Any) -> dict[str, Any]:
+        """All parameters, with the density that None stands for."""
+        density = self._default_density if self.density is None else self.density
+        return {one.name: getattr(self, one.name) for one in fields(self)} | {"density": density}
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a safetensors file, atomically; it holds no training rows.
 
@@ -252,9 +258,7 @@ class BagPredictor(FittedAttributes, ClassifierMixin, BaseEstimator):
         """
         self._model()
         check_parameters({"feature_fingerprint": self.feature_fingerprint})
-        parameters = {k: v for k, v in self.get_params(deep=False).items() if k not in _NOT_STORED}
-        if self.density is None:
-            parameters["density"] = self._default_density  # a loaded model is always a PsiVGPMIL
+        parameters = {k: v for k, v in self._resolved().items() if k not in _NOT_STORED}  # of a PsiVGPMIL, as it loads
         known = (self.feature_fingerprint, self.training_counts_, VERSION, self._feature_names, self._classes)
         save_model(path, ModelFile(self.model_, parameters, *known))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from psimil.estimators.execution import callbacks_of, evaluation_of, execution_of
 from psimil.estimators.inputs import read_bags, read_instance_labels, read_labels, read_random_state, read_weights
 from psimil.estimators.online import OnlineLearning
-from psimil.estimators.parameters import options_of
+from psimil.estimators.parameters import options_of, renewed
 from psimil.estimators.predictor import BagPredictor
 from psimil.estimators.voice import aloud
 from psimil.files.model_file import load_model
@@ -40,8 +40,8 @@ class PsiVGPMIL(OnlineLearning, BagPredictor, Parameters):
         psi; None is the hyperbolic secant (VGPMIL).
     kernel : Kernel, default None
         Starting kernel on standardised features; None is a linear trend plus an RBF where psi allows.
-    n_inducing : int, default 200
-        Number M of inducing points.
+    n_inducing : int or "auto", default "auto"
+        Number M of inducing points; "auto" takes as many as the data deserve and a fit can afford, up to 1000.
     inducing_points : (M, D) array, default None
         Explicit inducing points in the units of the input features; None chooses them.
     inducing : {"kmeans_by_label", "kmeans", "greedy_variance"}, default "kmeans_by_label"
@@ -54,12 +54,15 @@ class PsiVGPMIL(OnlineLearning, BagPredictor, Parameters):
         Prior mean of the latent function.
     residual : {"projected", "full", "unit"}, default "projected"
         What the sparse prior does with the variance that inducing points do not explain.
-    hyperparameters : {"collapsed", "loo", "paper", "published", None}, default "collapsed"
-        How the kernel is learned; None keeps it.
+    posterior : {"variational", "sampled", "augmented"}, default None
+        The best Gaussian for the bag likelihood, draws from the exact posterior, or the paper's mean field; None is
+        "variational", and "augmented" for densities whose likelihood has no bound (Gamma, Student).
+    hyperparameters : {"bound", "paper", "published", None}, default "bound"
+        How the kernel is learned: on the variational bound before the passes, or on the paper's objective between
+        them; None keeps it.
     log_z : {"logistic", "jensen", "rff", "none"}, default "logistic"
-        What stands for log Z of densities other than the hyperbolic secant while the kernel is learned; "logistic"
-        learns the kernel on the hyperbolic secant, whose log Z is known, and keeps it.
-    aggregate : {"auto", "noisy_or", "max"}, default "auto"
+        log Z of other densities on the paper's objective; the bound learns kernels on the hyperbolic secant instead.
+    aggregate : {"auto", "noisy_or", "max"}, default "noisy_or"
         From instances to bags; "auto" takes what gives out-of-bag bags the higher likelihood.
     start : "labels" or float, default "labels"
         Start from the bag labels, or from pi ~ U(0, start).
@@ -73,12 +76,16 @@ class PsiVGPMIL(OnlineLearning, BagPredictor, Parameters):
         Score that stops the fit: on ``eval_set``, or out-of-bag without one.
     patience : int, default 10
         Passes without a better score before stopping.
-    calibrate : {"auto", True, False}, default "auto"
-        Calibrate the latent log-odds on out-of-bag bags; "auto" where that helps held-out bags.
+    calibrate : {"auto", True, False}, default None
+        Calibrate latent log-odds on out-of-bag bags, "auto" where it helps; None is "auto" for "augmented", else False.
     threshold : float, default None
         Bag threshold; None takes it from out-of-bag bags.
     false_positive_rate : float or None, default 0.02
         Rate at which instances of negative bags may exceed the instance threshold; None puts it at 1/2.
+    referral : str, default "workload=0.1"
+        Which bags ``refer`` names for a human reader beside novel ones: "workload=SHARE" the share of bags nearest the
+        threshold, "error=SHARE" as many as leave that share of wrong calls among the others, both chosen out-of-bag, or
+        "interval" those whose credible interval crosses the threshold.
     standardize : bool, default True
         Give every feature mean 0 and standard deviation 1 over the training instances, remembered with the model.
     warm_start : bool, default False
@@ -215,11 +222,6 @@ class PsiVGPMIL(OnlineLearning, BagPredictor, Parameters):
             warnings.warn(settle, ConvergenceWarning, stacklevel=2)
         return self
 
-    def _resolved(self) -> dict[str, Any]:
-        """All parameters, with the density that None stands for."""
-        density = self._default_density if self.density is None else self.density
-        return {one.name: getattr(self, one.name) for one in fields(self)} | {"density": density}
-
     @classmethod
     def preset(cls, name: str, **parameters: Any) -> Self:
         """The settings of the paper's text ("paper") or of the authors' code ("published"), with your own on top.
@@ -266,7 +268,7 @@ class PsiVGPMIL(OnlineLearning, BagPredictor, Parameters):
             better = named[0] if named else "PsiVGPMIL"
             raise InputError(f"the model has the density {density!r}; {cls.__name__} does not. Use {better}.load.")
         names = set(cls().get_params(deep=False))
-        estimator = PsiVGPMIL(**{k: v for k, v in file.parameters.items() if k in names})
+        estimator = PsiVGPMIL(**{k: v for k, v in renewed(file.parameters).items() if k in names})
         estimator.feature_fingerprint = file.feature_fingerprint
         estimator.model_, estimator.training_counts_ = file.model, file.training_counts
         estimator._classes, estimator._feature_names = file.classes, file.feature_names

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 MARKERS = ("o", "s", "^", "D")
 STAGES = {
-    "kernel": "kernel learned on the logistic model",
+    "kernel": "kernel learned on the bound",
     "fit": "fit",
-    "loo": "fit with the kernel chosen out-of-bag",
+    "loo": "fit with the kernel chosen out-of-bag",  # of 1.0.0
 }
 
 

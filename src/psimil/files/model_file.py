@@ -33,7 +33,7 @@ from psimil.version import VERSION
 
 Array = NDArray[Any]
 
-FORMAT = 2  # 1 had neither feature_names nor classes
+FORMAT = 3  # 1 had neither feature_names nor classes; 1 and 2 took instances of a bag for independent
 MAX_BYTES = 2**30
 MAX_HEADER = 2**22
 MAX_TENSORS = 64
@@ -106,6 +106,8 @@ def load_model(path: str | os.PathLike[str]) -> ModelFile:
         raise ModelFileError("model file: checksum differs: file is damaged or was changed.")
     if header["format"] == 1:
         header = {"feature_names": None, "classes": [0, 1], **header}
+    if header["format"] < FORMAT and isinstance(header.get("model"), dict):
+        header["model"] = {"joint": False, "novelty": None, "referral": None, "chains": None, **header["model"]}
     expected = {"format", "library", "parameters", "model", "feature_fingerprint", "training_counts"}
     expected |= {"feature_names", "classes"}
     if set(header) != expected:

@@ -9,8 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from psimil.files.learned_facts import above_zero, chains_from, is_number, referral_from, without_draws
 from psimil.foundations.errors import InputError, ModelFileError
-from psimil.inference.moments import AGGREGATES, Calibration
+from psimil.inference.aggregates import AGGREGATES
+from psimil.inference.moments import Calibration
+from psimil.inference.novelty import Novelty
 from psimil.inference.posterior import Posterior
 from psimil.inference.sparse_gp import SparseGP
 from psimil.inference.thresholds import InstanceRecalibration
@@ -35,7 +38,7 @@ DENSITIES = {
 }
 FACTS = {
     "kernel", "jitter", "bias", "residual", "aggregate", "calibration", "threshold", "instance_threshold",
-    "dtype", "expectation", "seed",
+    "dtype", "expectation", "seed", "joint", "novelty", "referral", "chains",
 }  # fmt: skip
 LARGEST_CALIBRATION = 1e6  # a fit stays within exp(6) and 50
 
@@ -51,6 +54,8 @@ def model_tensors(model: TrainedModel) -> tuple[dict[str, Array], dict[str, Any]
         "feature_location": model.scaling.location,
         "feature_scale": model.scaling.scale,
     }
+    if model.chains is not None:
+        tensors["draws"] = model.chains.v
     if model.recalibration is not None:
         tensors["recalibration_log_odds"] = model.recalibration.log_odds
         tensors["recalibration_prob"] = model.recalibration.prob
@@ -66,6 +71,10 @@ def model_tensors(model: TrainedModel) -> tuple[dict[str, Array], dict[str, Any]
         "dtype": model.dtype,
         "expectation": model.expectation,
         "seed": model.seed,
+        "joint": model.joint,
+        "novelty": None if model.novelty is None else model.novelty.square,
+        "referral": None if model.referral is None else asdict(model.referral),
+        "chains": None if model.chains is None else without_draws(model.chains),
     }
     return {name: np.ascontiguousarray(t, dtype=np.float64) for name, t in tensors.items()}, facts
 
@@ -82,6 +91,8 @@ def check_tensors(tensors: dict[str, Array], facts: Any) -> None:
         "inducing_points": (M, D), "kernel_factor": (M, M), "posterior_mean": (P,), "precision_factor": (P, P),
         "feature_location": (D,), "feature_scale": (D,),
     }  # fmt: skip
+    if facts["chains"] is not None:
+        shapes["draws"] = (*tensors.get("draws", np.empty(0)).shape[:1], P)
     if "recalibration_prob" in tensors:
         shapes |= {name: (tensors["recalibration_prob"].size,) for name in tensors if name.startswith("recalibration_")}
     for name in sorted(set(shapes) ^ set(tensors)):
@@ -123,7 +134,7 @@ def check_names(header: dict[str, Any], n_features: int) -> None:
     if not isinstance(classes, list) or len(classes) != 2 or classes[0] == classes[1]:
         raise ModelFileError("model file: classes are not two different labels.")
     if len({isinstance(label, str) for label in classes}) > 1 or not all(
-        isinstance(label, (bool, str)) or _is_number(label) for label in classes
+        isinstance(label, (bool, str)) or is_number(label) for label in classes
     ):
         raise ModelFileError("model file: classes are not two numbers or two texts.")
 
@@ -132,7 +143,7 @@ def model_from(tensors: dict[str, Array], facts: dict[str, Any]) -> TrainedModel
     """The trained model of checked tensors and facts."""
     try:
         for name, most in _MOST.items():
-            if not _is_number(facts[name]) or not 0 <= facts[name] <= most:
+            if not is_number(facts[name]) or not 0 <= facts[name] <= most:
                 raise InputError(f"{name} must be a number between 0 and {most}, got {facts[name]}.")
         if not isinstance(facts["seed"], int) or facts["seed"] < 0:
             raise InputError(f"seed must be an integer >= 0, got {facts['seed']}.")
@@ -141,7 +152,7 @@ def model_from(tensors: dict[str, Array], facts: dict[str, Any]) -> TrainedModel
                 raise InputError(f"{name} is {facts[name]!r}.")
         calibration = Calibration(**facts["calibration"])
         numbers = list(asdict(calibration).values())
-        if not all(map(_is_number, numbers)) or min(calibration.scale, calibration.spread) <= 0:
+        if not all(map(is_number, numbers)) or min(calibration.scale, calibration.spread) <= 0:
             raise InputError("the calibration is not increasing.")
         if max(map(abs, numbers)) > LARGEST_CALIBRATION:
             raise InputError(f"the calibration has numbers above {LARGEST_CALIBRATION:g}.")
@@ -170,6 +181,10 @@ def model_from(tensors: dict[str, Array], facts: dict[str, Any]) -> TrainedModel
             facts["dtype"],
             facts["expectation"],
             facts["seed"],
+            facts["joint"],
+            None if facts["novelty"] is None else Novelty(above_zero(facts["novelty"], "novelty")),
+            None if facts["referral"] is None else referral_from(facts["referral"]),
+            None if facts["chains"] is None else chains_from(facts["chains"], tensors["draws"]),
         )
     except _BROKEN as error:
         raise ModelFileError(f"model file: {error}") from None
@@ -182,11 +197,8 @@ _CHOICES = {
     "aggregate": tuple(AGGREGATES),
     "dtype": ("float64", "float32"),
     "expectation": ("quadrature", "sample"),
+    "joint": (True, False),
 }
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def kernel_json(kernel: Kernel) -> dict[str, Any]:
@@ -221,7 +233,7 @@ def kernel_from(facts: Any) -> Kernel:
         return Sum(kernel_from(values["left"]), kernel_from(values["right"]))
     if not isinstance(kind, str) or kind not in KERNELS:
         raise InputError(f"unknown kernel {kind!r}.")
-    if not _is_number(values["variance"]) or any(name.startswith("_") for name in values):
+    if not is_number(values["variance"]) or any(name.startswith("_") for name in values):
         raise InputError(f"the parameters of kernel {kind} are not numbers.")
     if isinstance(values.get("lengthscale"), list):
         values["lengthscale"] = tuple(values["lengthscale"])
@@ -273,6 +285,6 @@ def _parameter(value: Any) -> Any:
     if kind not in DENSITIES:
         return kernel_from(values)
     del values["kind"]
-    if not all(map(_is_number, values.values())):
+    if not all(map(is_number, values.values())):
         raise InputError(f"the parameters of density {kind} are not numbers.")
     return DENSITIES[kind](**values)

@@ -66,15 +66,34 @@ def smallest_eigenvalue(L: Array) -> float:
     return float(lapack.dpocon(L.T, 1.0, uplo="U")[0])
 
 
-def solve_lower(L: Array, B: Array) -> Array:
-    """L^-1 B for lower triangular L.
+def floored(P: Array, floor: float) -> Array:
+    """Lower Cholesky factor of P (M, M) with eigenvalues below ``floor`` replaced by their sizes, or by ``floor``.
+
+    Examples
+    --------
+    >>> floored(np.diag([4.0, -9.0]), 0.25)
+    array([[2., 0.],
+           [0., 3.]])
+    """
+    if not np.isfinite(P).all():
+        raise NumericalFailure(f"precision ({len(P)} x {len(P)}) has non-finite entries")
+    shifted = P.copy()
+    shifted[np.diag_indices_from(P)] -= floor
+    if lapack.dpotrf(shifted, lower=1)[1] != 0:
+        values, vectors = np.linalg.eigh(P)
+        P = (vectors * np.maximum(np.abs(values), floor)) @ vectors.T
+    return np.ascontiguousarray(lapack.dpotrf(P, lower=1, clean=1)[0])
+
+
+def solve_lower(L: Array, B: Array, *, transposed: bool = False) -> Array:
+    """L^-1 B for lower triangular L, or L^-T B.
 
     Examples
     --------
     >>> solve_lower(np.array([[2.0, 0.0], [1.0, 1.0]]), np.array([2.0, 3.0]))
     array([1., 2.])
     """
-    return np.asarray(solve_triangular(L, B, lower=True, check_finite=False))
+    return np.asarray(solve_triangular(L, B, lower=True, trans=int(transposed), check_finite=False))
 
 
 def solve_upper(U: Array, B: Array) -> Array:

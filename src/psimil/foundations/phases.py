@@ -12,12 +12,10 @@ from contextvars import ContextVar
 from typing import NamedTuple
 
 INDUCING = "inducing points"
-PASSES = {"kernel": "kernel passes", "fit": "passes", "batches": "passes", "loo": "new passes"}  # by stage
-RIVALS = "other kernels"
-REFITS = "refits for calibration"
+LEARNING = "steps of the kernel"
+PASSES = {"fit": "passes", "batches": "passes"}  # by stage
 THRESHOLDS = "thresholds"
-# In passes, about: the kernel's moves make passes three times as long; a fit of rivals, and one without each fold
-CLIMB, REST, RIVAL_PASSES, REFIT_FOLDS, REFIT_PASSES = 111.0, 10.0, 15, 10, 30
+CLIMB, REST, LAST = 100.0, 10.0, 3.0  # in passes, about: of learning the kernel, the passes after it, and thresholds
 
 
 class Step(NamedTuple):
@@ -93,19 +91,13 @@ def tell_plan(phases: Mapping[str, float]) -> None:
         listener(Plan(phases))
 
 
-def tell_phases(*, taught_first: bool, moves: bool, guarded: bool, refitted: bool) -> None:
+def tell_phases(*, learned: bool, moves: bool) -> None:
     """Tell the phases that a fit is to go through, each with the passes that it is worth.
 
     Parameters
     ----------
-    taught_first : the kernel is learned in passes of its own.
-    moves : the kernel is learned at all.
-    guarded, refitted : other kernels are tried, and bags held out by refits.
+    learned : the kernel is learned before the passes.
+    moves : the kernel moves between passes.
     """
-    plan = {PASSES["kernel"]: CLIMB} if taught_first else {}
-    plan[PASSES["fit"]] = CLIMB if moves and not taught_first else REST
-    if guarded:
-        plan |= {RIVALS: 4.0 * RIVAL_PASSES, PASSES["loo"]: REST}
-    if refitted:
-        plan[REFITS] = float(REFIT_FOLDS * REFIT_PASSES)
-    tell_plan(plan | {THRESHOLDS: REST})
+    plan = {LEARNING: CLIMB} if learned else {}
+    tell_plan(plan | {PASSES["fit"]: CLIMB if moves else REST, THRESHOLDS: LAST})

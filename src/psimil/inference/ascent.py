@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
-from math import ceil, log
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 
 GROWTH, LARGEST_WEIGHT = 1.2, 6.0  # of over-relaxed steps; chosen on training bags, see docs/derivations.md
-SETTLING = 5  # passes that a bound takes to settle after the last step of the kernel, at least
 
 
 @dataclass(frozen=True)
@@ -110,8 +108,22 @@ class KernelLearning(Protocol):
     def tolerance(self) -> float:
         """The rise of a score that early stopping ignores."""
 
-    def step(self, options: Options, seed: int) -> KernelStep:
-        """The rule that moves the kernel."""
+    def step(self, options: Options, seed: int) -> KernelStep | None:
+        """The rule that moves the kernel; None keeps it."""
+
+
+@dataclass(frozen=True)
+class FixedKernel:
+    """A :class:`KernelLearning` that leaves the kernel as it is."""
+
+    schedule: ClassVar[Schedule] = Schedule()
+    tolerance: ClassVar[float] = 0.0
+
+    def step(self, options: Options, seed: int) -> None:
+        """No rule."""
+
+
+FIXED = FixedKernel()
 
 
 @dataclass(frozen=True)
@@ -200,76 +212,3 @@ def ascend(
         last = replace(found, step=step, kernel_moved=moves, weight=weight)
         yield last
         state, weight = after(last)
-
-
-@dataclass
-class Convergence:
-    """Stop when a pass raised the bound by less than ``tol`` nats per bag and no kernel step is to come."""
-
-    tol: float
-    bags: int
-    previous: float | None = None
-    converged: bool = False
-    rises: list[float] = field(default_factory=list)  # nats per bag, of passes since the kernel moved last
-    moved: bool = False
-
-    def __call__(self, record: Pass) -> bool:
-        """Whether to stop after this record."""
-        bound = record.bound.total
-        if record.kernel_moved or self.moved:
-            self.rises.clear()
-        self.moved = record.kernel_moved
-        if self.previous is not None:
-            self.rises.append((bound - self.previous) / self.bags)
-        if self.previous is not None and not record.kernel_moved:
-            self.converged = abs(bound - self.previous) <= self.tol * self.bags
-        self.previous = bound
-        return self.converged
-
-    def expected(self, step: int, moves: int | None, most: int) -> int | None:
-        """Passes until the bound settles if its rise goes on falling as it did; None before that can be told.
-
-        Parameters
-        ----------
-        step : passes so far.
-        moves : the pass after which the kernel moves for the last time; None where it stays.
-        most : passes after which the fit ends in any case.
-        """
-        if self.tol == 0:
-            return most
-        if moves is not None and step <= moves:
-            return min(moves + SETTLING, most)
-        first, last = (abs(self.rises[0]), abs(self.rises[-1])) if self.rises else (0.0, 0.0)
-        if len(self.rises) > 2 and self.tol < last < first:
-            rate = log(first / last) / (len(self.rises) - 1)
-            return min(step + ceil(log(last / self.tol) / rate), most)
-        return None if moves is None else min(max(step + 1, moves + SETTLING), most)
-
-
-@dataclass
-class EarlyStopping:
-    """Stop after ``patience`` records without a better score, and remember the best record.
-
-    Parameters
-    ----------
-    score : record -> number, higher is better.
-    tolerance : a score is better when it is higher by more than this.
-    """
-
-    score: Callable[[Pass], float]
-    patience: int = 10
-    tolerance: float = 0.0
-    best: Pass | None = None
-    best_score: float = float("-inf")
-    scores: list[float] = field(default_factory=list)
-    waited: int = 0
-
-    def __call__(self, record: Pass) -> bool:
-        """Whether to stop after this record."""
-        value = self.score(record)
-        if self.best is None or value > self.best_score + self.tolerance:
-            self.best, self.best_score, self.waited = record, value, 0
-        else:
-            self.waited += 1
-        self.scores.append(value)
-        return self.waited >= self.patience

@@ -15,7 +15,9 @@ from scipy.optimize import minimize
 
 from psimil.compute.numpy_backend import ordered_map
 from psimil.foundations.logistic import gauss_hermite, log1mexp
-from psimil.inference.moments import AGGREGATES, IDENTITY, Calibration
+from psimil.inference.aggregates import AGGREGATES
+from psimil.inference.dependence import Dependence
+from psimil.inference.moments import IDENTITY, Calibration
 
 Array = NDArray[Any]
 
@@ -26,7 +28,7 @@ PIECE = 4096  # instances at a time: their quadrature stays in a core's cache
 
 @dataclass(frozen=True)
 class LatentBags:
-    """Latent moments (N,), bag offsets (B + 1,), labels (B,) and weights (B,) to calibrate on."""
+    """Latent moments (N,), bag offsets (B + 1,), labels (B,), weights (B,) and dependence of bags to calibrate on."""
 
     mean: Array
     variance: Array
@@ -34,6 +36,7 @@ class LatentBags:
     T: Array
     weights: Array
     aggregate: str = "noisy_or"
+    dependence: Dependence | None = None
 
     @property
     def enough(self) -> bool:
@@ -50,8 +53,15 @@ class LatentBags:
         sizes = np.diff(self.offsets)[chosen]
         offsets = np.concatenate([[0], np.cumsum(sizes)])
         rows = np.repeat(self.offsets[:-1][chosen] - offsets[:-1], sizes) + np.arange(offsets[-1])
+        dependence = None if self.dependence is None else self.dependence.taken(chosen)
         return LatentBags(
-            self.mean[rows], self.variance[rows], offsets, self.T[chosen], self.weights[chosen], self.aggregate
+            self.mean[rows],
+            self.variance[rows],
+            offsets,
+            self.T[chosen],
+            self.weights[chosen],
+            self.aggregate,
+            dependence,
         )
 
 
@@ -64,6 +74,8 @@ def bag_log_likelihoods(bags: LatentBags, parameters: Array) -> tuple[Array, Arr
     """
     s, q, changes = _sigmoid_moments(bags, parameters)
     log_survival, slopes = AGGREGATES[bags.aggregate].log_negative(s, q, changes, bags.offsets)
+    if bags.dependence is not None and bags.aggregate == "noisy_or":
+        log_survival = log_survival + np.maximum(bags.dependence.log_ratio, 0.0)
     log_survival = np.minimum(log_survival, -1e-300)
     log_p = np.maximum(log1mexp(log_survival), -600.0)
     value = np.where(bags.T == 1, log_p, log_survival)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from psimil.inference.ascent import Pass
+from psimil.inference.records import Record
 from psimil.inference.shards import Shards, StreamedShards
 
 
@@ -16,7 +16,7 @@ class Progress:
 
     Parameters
     ----------
-    stage : "kernel", "fit" or "batches".
+    stage : "fit" or "batches".
     record : the last complete pass.
     history : one row per pass so far, of all stages.
     converged, stopped : whether the bound has settled, and whether the stage ends with this pass.
@@ -24,7 +24,7 @@ class Progress:
     """
 
     stage: str
-    record: Pass
+    record: Record
     history: list[dict[str, Any]]
     converged: bool
     stopped: bool

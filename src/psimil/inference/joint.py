@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.inference.moments import AGGREGATES, Calibration
+from psimil.inference.aggregates import AGGREGATES
+from psimil.inference.moments import Calibration
 from psimil.inference.posterior import Posterior
 from psimil.inference.sparse_gp import SparseGP
 

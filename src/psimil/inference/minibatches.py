@@ -9,6 +9,9 @@ which for w = 1 and rho = 1 is a whole pass. The step sizes rho_t = max((1 + t /
 a batch per inducing point, fall slowly, sum to infinity, and never fall below the share of the batch, at which every
 bag of a pass counts about once. After two steps the mean goes 1.8 times as far: directions in which labels are
 uncertain converge slowly, and factors below 2 keep a step stable (docs/scaling.md).
+
+The variational posterior starts from the mode, and the curvature of a few positive bags may be negative: every step of
+its q(v) has the size w, so that the precision is always that of all data about, and no batch is trusted on its own.
 """
 
 from __future__ import annotations
@@ -21,16 +24,19 @@ from numpy.typing import NDArray
 
 from psimil.foundations.phases import tell
 from psimil.inference.ascent import KernelState, Pass, pass_over
-from psimil.inference.collapsed import CollapsedBound, CollapsedStep
+from psimil.inference.bag_pass import BagSums, bag_pass_over, draws_of
 from psimil.inference.passes import Statistics
-from psimil.inference.posterior import Posterior, from_natural, global_update
+from psimil.inference.posterior import Posterior, from_natural
+from psimil.inference.records import Record
 from psimil.inference.shards import BagRange, Shards
+from psimil.inference.sparse_gp import SparseGP
+from psimil.inference.variational import Iterate
+from psimil.inference.variational import natural_step as bag_step
 
 Array = NDArray[Any]
 
 DELAY, FORGETTING = 4.0, 0.7
 RELAXED_AFTER, RELAXATION = 2, 1.8  # steps before the mean goes further, and how far
-KERNEL_AFTER, KERNEL_BATCHES = (0.25, 0.5, 0.75), 4  # share of a pass after which the kernel moves, and batches
 
 
 def step_size(t: int, share: float, per_point: float = 1.0) -> float:
@@ -58,38 +64,50 @@ def relaxed(before: Posterior, after: Posterior, t: int) -> Posterior:
 
 
 def stochastic_ascent(
-    shards: Shards, state: KernelState, step_kernel: CollapsedStep | None, rng: np.random.Generator, done: int = 0
-) -> Iterator[Pass]:
+    shards: Shards, state: KernelState, noise: Array | None, rng: np.random.Generator, done: int = 0
+) -> Iterator[Record]:
     """One record per pass' worth of data; its bound adds up what each batch gave under the q(v) of its moment.
 
     Parameters
     ----------
     shards : each of them is a batch; their order is drawn anew for every pass.
-    step_kernel : moves the kernel in the first pass, on a few batches at a time; None keeps it.
+    noise : (M, S) draws of the variational posterior; None for the augmented one.
     done : passes of an earlier run that ended in ``state``.
     """
     ranges, total = list(shards.ranges), float(shards.weights.sum())
     gp, posterior, t = state.gp, state.posterior, done * len(ranges)
     for number in range(done + 1, 10**9):
-        order = [ranges[i] for i in rng.permutation(len(ranges))]
-        moves = {max(1, round(share * len(order))) for share in KERNEL_AFTER} if number == 1 and step_kernel else set()
-        sums, log_z, seen = None, 0.0, 0.0
-        for place, batch in enumerate(order):
-            if place in moves and step_kernel is not None:
-                some = order[max(0, place - KERNEL_BATCHES) : place]
-                gp, posterior = _moved(shards, some, KernelState(gp, posterior), step_kernel, place)
-                sums, log_z, seen = None, 0.0, 0.0
+        sums, log_z = None, 0.0
+        for place, batch in enumerate(ranges[i] for i in rng.permutation(len(ranges))):
             share = float(shards.weights[batch.first : batch.last].sum()) / total
-            found = pass_over(shards, gp, posterior, [batch])
-            rho = step_size(t, share, (batch.stop - batch.start) / gp.size)
-            posterior = relaxed(posterior, natural_step(posterior, found.statistics.scaled(1.0 / share), rho), t)
-            sums = found.statistics if sums is None else sums + found.statistics
-            log_z, seen, t = log_z + found.bound.log_z, seen + share, t + 1
-            tell("minibatches", place + 1, len(order))
+            rho = share if noise is not None else step_size(t, share, (batch.stop - batch.start) / gp.size)
+            before = posterior
+            posterior, found, own = batch_step(shards, [batch], gp, posterior, noise, share, rho)
+            posterior = posterior if noise is not None else relaxed(before, posterior, t)
+            sums, log_z, t = found if sums is None else sums + found, log_z + own, t + 1
+            tell("minibatches", place + 1, len(ranges))
         assert sums is not None  # there is at least one shard
-        whole = sums.scaled(1.0 / seen)
-        bound = whole.bound(posterior.kl, log_z / seen)
-        yield Pass(gp, posterior, whole, bound, step=number, kernel_moved=number == 1)
+        if isinstance(sums, BagSums):
+            yield Iterate(gp, posterior, sums, sums.bound(posterior.kl), step=number)
+        else:
+            yield Pass(gp, posterior, sums, sums.bound(posterior.kl, log_z), step=number)
+
+
+def batch_step(
+    shards: Shards,
+    ranges: list[BagRange] | None,
+    gp: SparseGP,
+    posterior: Posterior,
+    noise: Array | None,
+    share: float,
+    rho: float,
+) -> tuple[Posterior, Any, float]:
+    """q(v) after a step on bags that are this share of all, the sums over them, and their log Z."""
+    if noise is not None:
+        sums, _ = bag_pass_over(shards, gp, draws_of(posterior, noise), ranges)
+        return bag_step(posterior, sums.scaled(1.0 / share), rho), sums, sums.log_z
+    found = pass_over(shards, gp, posterior, ranges)
+    return natural_step(posterior, found.statistics.scaled(1.0 / share), rho), found.statistics, found.bound.log_z
 
 
 def natural_step(posterior: Posterior, statistics: Statistics, rho: float) -> Posterior:
@@ -106,16 +124,3 @@ def natural_step(posterior: Posterior, statistics: Statistics, rho: float) -> Po
     precision = (1.0 - rho) * before + rho * target
     linear = (1.0 - rho) * (before @ posterior.m) + rho * statistics.V_kappa
     return from_natural(precision, linear)
-
-
-def _moved(
-    shards: Shards, batches: list[BagRange], state: KernelState, step: CollapsedStep, iteration: int
-) -> tuple[Any, Posterior]:
-    """The kernel after a step on some batches, and q(v) for it from the same batches scaled up to all data."""
-    weight = float(sum(shards.weights[b.first : b.last].sum() for b in batches))
-    found = step.climb(state, CollapsedBound(shards, state, log_z=step.log_z, ranges=batches), weight, iteration)
-    if found.gp is state.gp:
-        return state.gp, state.posterior
-    sums = pass_over(shards, found.gp, found.posterior, batches).statistics
-    grown = sums.scaled(float(shards.weights.sum()) / weight)
-    return found.gp, global_update(grown.V_theta_V, grown.V_kappa)

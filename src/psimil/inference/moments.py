@@ -1,13 +1,9 @@
-"""Moments of probabilities under Gaussian latents, in log space: of instances by quadrature, of bags by a rule.
-
-Every rule that makes a bag of its instances has its moments, interval, likelihood and draws in one place.
-"""
+"""Moments of instance probabilities under Gaussian latents, in log space, by quadrature or by sampling."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +11,7 @@ from scipy.special import erfcx, log_ndtr
 
 from psimil.compute.numpy_backend import ordered_map
 from psimil.foundations.errors import NumericalFailure
-from psimil.foundations.logistic import WIDE, gauss_hermite, log1mexp, sigmoid, softplus, trapezoid
-from psimil.inference.intervals import instance_interval, noisy_or_interval
+from psimil.foundations.logistic import WIDE, gauss_hermite, trapezoid
 
 Array = NDArray[Any]
 
@@ -152,27 +147,6 @@ def _log_tail(mu: Array, s2: Array) -> Array:
     return np.asarray(np.logaddexp(below, log_ndtr(mu / s)))
 
 
-@dataclass(frozen=True)
-class BagMoments:
-    """Per bag (B,): log-odds, probability and its standard deviation."""
-
-    log_odds: Array
-    prob: Array
-    std: Array
-
-
-def most_probable(instances: InstanceMoments, offsets: Array) -> Array:
-    """(B,) index of each bag's most probable instance.
-
-    Examples
-    --------
-    >>> most_probable(instance_moments(np.array([0.0, 1.0]), np.zeros(2)), np.array([0, 2]))
-    array([1])
-    """
-    bag = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-    return np.asarray(np.lexsort((-instances.log_odds, bag))[offsets[:-1]])
-
-
 def probabilities(
     latent: tuple[Array, Array], expectation: str = "quadrature", *, rng: np.random.Generator, samples: int = 1000
 ) -> InstanceMoments:
@@ -186,103 +160,3 @@ def probabilities(
     if not ((np.abs(latent[0]) < LARGEST_LATENT) & (np.sqrt(latent[1]) < LARGEST_LATENT)).all():
         raise NumericalFailure("latent values overflow: the model or the features are out of any range.")
     return sampled_moments(*latent, rng, samples) if expectation == "sample" else instance_moments(*latent)
-
-
-class Aggregate(Protocol):
-    """What prediction and calibration ask of a rule that makes a bag of its instances."""
-
-    def moments(self, instances: InstanceMoments, offsets: Array) -> BagMoments:
-        """Probability, standard deviation and log-odds of B bags."""
-
-    def interval(
-        self, latent: tuple[Array, Array], instances: InstanceMoments, offsets: Array, z: float
-    ) -> tuple[Array, Array]:
-        """(B,), (B,) ends of the credible intervals at z standard deviations; latent mean and variance (N,)."""
-
-    def log_negative(self, p: Array, q: Array, changes: Sequence[Array], offsets: Array) -> tuple[Array, Array]:
-        """log P(T = 0) (B,) and its derivatives (P, B), from E s, E(1 - s) and the derivatives of E s, each (N,)."""
-
-    def of_draws(self, f: Array) -> Array:
-        """(S,) probability of one bag for S joint draws f (n, S) of its latent values."""
-
-
-@dataclass(frozen=True)
-class NoisyOr:
-    """The bag is negative when every instance is, Eqs. (34) to (37).
-
-    Examples
-    --------
-    >>> NoisyOr().of_draws(np.zeros((2, 1)))
-    array([0.75])
-    """
-
-    def moments(self, instances: InstanceMoments, offsets: Array) -> BagMoments:
-        """In closed form: P = 1 - prod E(1 - s_n), Var = prod E(1 - s_n)^2 - prod (E(1 - s_n))^2."""
-        starts = offsets[:-1]
-        log_survival = np.add.reduceat(instances.log_q, starts)
-        log_p = log1mexp(log_survival)
-        # when every p_n is tiny their sum is exact where 1 - prod loses digits
-        tiny = log_survival > -1e-14
-        if tiny.any():
-            top = np.maximum.reduceat(instances.log_p, starts)
-            scaled = np.exp(instances.log_p - np.repeat(top, np.diff(offsets)))
-            log_p = np.where(tiny, top + np.log(np.add.reduceat(scaled, starts)), log_p)
-        with np.errstate(over="ignore", under="ignore"):
-            spread = np.log1p(instances.variance * np.exp(np.minimum(-2.0 * instances.log_q, 650.0)))
-            variance = np.exp(2.0 * log_survival) * np.expm1(np.minimum(np.add.reduceat(spread, starts), 700.0))
-        prob = np.exp(log_p)
-        std = np.sqrt(np.minimum(variance, prob * -np.expm1(log_p)))
-        return BagMoments(log_p - log_survival, prob, std)
-
-    def interval(
-        self, latent: tuple[Array, Array], instances: InstanceMoments, offsets: Array, z: float
-    ) -> tuple[Array, Array]:
-        """As :func:`noisy_or_interval`."""
-        return noisy_or_interval(*latent, offsets, z)
-
-    def log_negative(self, p: Array, q: Array, changes: Sequence[Array], offsets: Array) -> tuple[Array, Array]:
-        """Sums over the bag."""
-        starts = offsets[:-1]
-        slopes = np.stack([np.add.reduceat(-d / q, starts) for d in changes])
-        return np.add.reduceat(np.log(q), starts), slopes
-
-    def of_draws(self, f: Array) -> Array:
-        """1 - prod(1 - sigma(f))."""
-        return np.asarray(-np.expm1(-softplus(f).sum(axis=0)))
-
-
-@dataclass(frozen=True)
-class Largest:
-    """The bag is what its most probable instance is.
-
-    Examples
-    --------
-    >>> Largest().of_draws(np.zeros((2, 1)))
-    array([0.5])
-    """
-
-    def moments(self, instances: InstanceMoments, offsets: Array) -> BagMoments:
-        """Those of the most probable instance."""
-        winner = most_probable(instances, offsets)
-        return BagMoments(instances.log_odds[winner], instances.prob[winner], instances.std[winner])
-
-    def interval(
-        self, latent: tuple[Array, Array], instances: InstanceMoments, offsets: Array, z: float
-    ) -> tuple[Array, Array]:
-        """That of the most probable instance."""
-        winner = most_probable(instances, offsets)
-        low, high = instance_interval(*latent, z)
-        return low[winner], high[winner]
-
-    def log_negative(self, p: Array, q: Array, changes: Sequence[Array], offsets: Array) -> tuple[Array, Array]:
-        """Those of the most probable instance."""
-        index = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-        winner = np.lexsort((-p, index))[offsets[:-1]]
-        return np.log(q[winner]), np.stack([-d[winner] / q[winner] for d in changes])
-
-    def of_draws(self, f: Array) -> Array:
-        """sigma of the largest."""
-        return np.asarray(sigmoid(f.max(axis=0)))
-
-
-AGGREGATES: dict[str, Aggregate] = {"noisy_or": NoisyOr(), "max": Largest()}

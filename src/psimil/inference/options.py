@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from psimil.compute.backend import Backend
 from psimil.compute.numpy_backend import NUMPY
-from psimil.inference.ascent import KernelLearning
-from psimil.inference.collapsed import COLLAPSED
+from psimil.inference.ascent import FIXED, KernelLearning
 from psimil.inference.sparse_gp import SparseGP
 from psimil.model.densities import Density, HyperbolicSecant
 from psimil.model.kernels import Kernel
@@ -30,25 +29,27 @@ class Parameters:
 
     density: Density | None = None
     kernel: Kernel | None = None
-    n_inducing: int = 200
+    n_inducing: int | str = "auto"
     inducing_points: Array | None = None
     inducing: str = "kmeans_by_label"
     H: float = np.inf
     label_posterior: str = "exact"
     mean: str = "constant"
     residual: str = "projected"
-    hyperparameters: str | None = "collapsed"
+    posterior: str | None = field(default=None, kw_only=True)  # as all that came after 1.0.0
+    hyperparameters: str | None = "bound"
     log_z: str = "logistic"
-    aggregate: str = "auto"
+    aggregate: str = "noisy_or"
     start: str | float = "labels"
     max_iter: int = 100
     tol: float = 5e-4
     accelerate: bool = True
     early_stopping: str | None = None
     patience: int = 10
-    calibrate: str | bool = "auto"
+    calibrate: str | bool | None = None
     threshold: float | None = None
     false_positive_rate: float | None = 0.02
+    referral: str = field(default="workload=0.1", kw_only=True)
     standardize: bool = True
     warm_start: bool = False
     chunk_size: int | None = None
@@ -64,14 +65,16 @@ class Options(Parameters):
     Parameters
     ----------
     density : psi.
+    posterior : "variational", "sampled" or "augmented".
     rule : of the label posterior.
-    learning : how the kernel is learned, unless ``hyperparameters`` is None.
+    learning : how the kernel moves between passes; fixed where it is learned before them.
     prior : the class of the sparse GP.
     backend : works out the products.
     """
 
     density: Density = HyperbolicSecant()  # noqa: RUF009 - frozen
+    calibrate: str | bool = False
     rule: Rule = EXACT
-    learning: KernelLearning = COLLAPSED
+    learning: KernelLearning = FIXED
     prior: type[SparseGP] = SparseGP
     backend: Backend = NUMPY

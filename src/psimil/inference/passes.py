@@ -94,6 +94,20 @@ class Local:
     theta: Array
     pi: Array
 
+    @property
+    def diagonal(self) -> Array:
+        """(n,) curvature of the scale mixture."""
+        return self.theta
+
+    @property
+    def vector(self) -> Array:
+        """(n,) zeros: this curvature is diagonal."""
+        return np.zeros_like(self.theta)
+
+    def gradient_at(self, mu: Array, rows: slice) -> Array:
+        """Kappa - theta mu of some instances whose means are mu."""
+        return np.asarray(self.pi[rows] - 0.5 - self.theta[rows] * mu)
+
 
 def run_pass(shard: Shard, gp: SparseGP, posterior: Posterior, pi: Array | None = None) -> tuple[Local, Statistics]:
     """Everything that follows from q(v): Eqs. (25) and (28), and the sums behind Eqs. (26) and (27).

@@ -90,6 +90,19 @@ def global_update(V_theta_V: Array, V_kappa: Array) -> Posterior:
     return from_natural(precision, V_kappa)
 
 
+def grown(posterior: Posterior, factor: float) -> Posterior:
+    """q(v) after ``factor`` times as much of the same data.
+
+    Examples
+    --------
+    >>> grown(Posterior(np.array([0.5]), np.array([[np.sqrt(2.0)]])), 3.0).m  # 1 = 2 x 0.5 becomes 3 = 4 x 0.75
+    array([0.75])
+    """
+    identity = np.eye(len(posterior.m))
+    precision = posterior.R @ posterior.R.T
+    return from_natural(identity + factor * (precision - identity), factor * (precision @ posterior.m))
+
+
 @single_threaded_blas()
 def latent_moments(gp: SparseGP, posterior: Posterior, X: Array) -> tuple[Array, Array]:
     """Mean and variance (N,) of f at X (N, D), Eq. (30): mu = V m, s2 = k~ + |V R^-T|^2.

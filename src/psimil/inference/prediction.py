@@ -11,8 +11,12 @@ from numpy.typing import NDArray
 from scipy.special import logit, ndtri
 
 from psimil.foundations.errors import InputError
+from psimil.inference.aggregates import AGGREGATES, BagMoments
+from psimil.inference.dependence import Dependence
+from psimil.inference.drawn import Bounds
 from psimil.inference.intervals import instance_interval
-from psimil.inference.moments import AGGREGATES, BagMoments, InstanceMoments
+from psimil.inference.moments import InstanceMoments
+from psimil.inference.novelty import NOVEL
 from psimil.model.bag_checks import per_instance
 
 if TYPE_CHECKING:
@@ -46,7 +50,12 @@ class Prediction:
     ``prob``, ``std``, ``lower``, ``upper`` and ``log_odds`` are per bag (B,); the same names with ``instance_`` are
     per instance (N,), bag after bag. ``lower`` and ``upper`` bound a central credible interval of mass ``level``,
     widened to hold ``prob`` where the posterior is so skew that its mean lies outside.
-    ``joint_std`` is the bag's standard deviation with the correlation between its instances kept, when asked for.
+    ``joint_std`` is the bag's standard deviation with the correlation between its instances kept, when asked for;
+    ``log_odds_moments`` are mean and standard deviation (B,) of the bags' log-odds under the joint posterior of their
+    instances, None where instances are taken for independent.
+    ``instance_novelty`` (N,) tells how unlike the training data an instance is, and ``margin`` how near to the
+    threshold log-odds must be for a bag to be referred; None for models of 1.0.0. ``bounds`` are interval ends from
+    draws of the exact posterior; None where they follow from latent moments.
 
     Examples
     --------
@@ -72,6 +81,10 @@ class Prediction:
     instance_threshold: float
     level: float
     joint_std: Array | None = None
+    log_odds_moments: tuple[Array, Array] | None = None
+    instance_novelty: Array | None = None
+    margin: float | None = None
+    bounds: Bounds | None = None
 
     @classmethod
     def build(
@@ -83,11 +96,17 @@ class Prediction:
         aggregate: str,
         thresholds: tuple[float, float] = (0.5, 0.5),
         level: float = 0.95,
+        dependence: Dependence | None = None,
+        margin: float | None = None,
     ) -> Prediction:
-        """From the bags, latent moments, and instance moments."""
-        found = AGGREGATES[aggregate].moments(instances, bags.offsets)
-        layout = (bags.names, bags.offsets, bags.rows)
-        return cls(*layout, *latent, instances, found, aggregate, *thresholds, level)
+        """From the bags, latent moments, instance moments, and how instances of a bag hang together."""
+        found = AGGREGATES[aggregate].moments(instances, bags.offsets, dependence)
+        layout, of_bags = (bags.names, bags.offsets, bags.rows), None
+        if dependence is not None:
+            of_bags = (dependence.centre, dependence.width)
+        return cls(
+            *layout, *latent, instances, found, aggregate, *thresholds, level, log_odds_moments=of_bags, margin=margin
+        )
 
     @property
     def prob(self) -> Array:
@@ -102,14 +121,19 @@ class Prediction:
     @cached_property
     def instance_interval(self) -> tuple[Array, Array]:
         """(N,), (N,) ends of the instances' credible intervals."""
+        if self.bounds is not None:
+            return _holding(self.instance_prob, self.bounds.instance_lower, self.bounds.instance_upper)
         z = float(ndtri(0.5 + 0.5 * self.level))
         return _holding(self.instance_prob, *instance_interval(self.latent_mean, self.latent_variance, z))
 
     @cached_property
     def interval(self) -> tuple[Array, Array]:
         """(B,), (B,) ends of the bags' credible intervals."""
+        if self.bounds is not None:
+            return _holding(self.prob, self.bounds.lower, self.bounds.upper)
         z, latent = float(ndtri(0.5 + 0.5 * self.level)), (self.latent_mean, self.latent_variance)
-        return _holding(self.prob, *AGGREGATES[self.aggregate].interval(latent, self.instances, self.offsets, z))
+        rule = AGGREGATES[self.aggregate]
+        return _holding(self.prob, *rule.interval(latent, self.instances, self.offsets, z, self.log_odds_moments))
 
     @property
     def lower(self) -> Array:
@@ -142,9 +166,21 @@ class Prediction:
         return (self.prob >= self.threshold).astype(np.int64)
 
     @property
+    def uncertain(self) -> Array:
+        """(B,) whether log-odds lie within the margin of the threshold's; without one, whether the interval does."""
+        if self.margin is None:
+            return (self.lower < self.threshold) & (self.upper > self.threshold)
+        return np.asarray(np.abs(self.log_odds - logit(self.threshold)) <= self.margin)
+
+    @property
+    def novelty(self) -> Array | None:
+        """(B,) novelty of each bag's least familiar instance, above 1/2 for a bag unlike those of the training."""
+        return None if self.instance_novelty is None else np.maximum.reduceat(self.instance_novelty, self.offsets[:-1])
+
+    @property
     def refer(self) -> Array:
-        """(B,) whether the credible interval crosses the threshold: a case for a human reader."""
-        return (self.lower < self.threshold) & (self.upper > self.threshold)
+        """(B,) whether the bag is a case for a human reader: its call is uncertain, or it is novel."""
+        return self.uncertain if self.novelty is None else self.uncertain | (self.novelty > NOVEL)
 
     @property
     def instance_prob(self) -> Array:
@@ -187,8 +223,9 @@ class Prediction:
 
         Parameters
         ----------
-        of : "bag" for the columns bag, prob, std, lower, upper, log_odds, label, refer and, when asked for, joint_std;
-            "instance" for bag, instance, prob, std, lower, upper, log_odds, label, latent_mean, latent_variance.
+        of : "bag" for the columns bag, prob, std, lower, upper, log_odds, label, refer, novelty and, when asked for,
+            joint_std; "instance" for bag, instance, prob, std, lower, upper, log_odds, label, latent_mean,
+            latent_variance, novelty.
         recalibration : map through which the instances' prob, lower and upper go.
 
         Examples
@@ -207,6 +244,8 @@ class Prediction:
         if of == "bag":
             columns = {"bag": self.ids, "prob": self.prob, "std": self.std, "lower": self.lower, "upper": self.upper}
             columns |= {"log_odds": self.log_odds, "label": self.label, "refer": self.refer}
+            if self.novelty is not None:
+                columns["novelty"] = self.novelty
             if self.joint_std is not None:
                 columns["joint_std"] = self.joint_std
             return pd.DataFrame(columns)
@@ -223,6 +262,8 @@ class Prediction:
             "latent_mean": self.latent_mean,
             "latent_variance": self.latent_variance,
         }
+        if self.instance_novelty is not None:
+            columns["novelty"] = self.instance_novelty
         if recalibration is not None:
             ends = {name: recalibration.apply(logit(columns[name])) for name in ("lower", "upper")}
             columns |= {"prob": recalibration.apply(self.instance_log_odds), **ends}

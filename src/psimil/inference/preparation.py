@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psimil.compute.numpy_backend import chunk_rows
-from psimil.foundations.errors import InputError
+from psimil.foundations.errors import DataWarning, InputError
 from psimil.foundations.phases import INDUCING, tell
 from psimil.inference.options import Options
 from psimil.inference.shards import SHARD_ROWS, Shard, Shards, StreamedShards
@@ -26,6 +27,8 @@ from psimil.model.scaling import Scaling
 Array = NDArray[Any]
 
 MEAN_SCALE = 3.0  # prior standard deviation of the constant mean, in log-odds
+BUDGET = 6e10  # N M^2 of a fit
+ENOUGH_BAGS, ENOUGH_ROWS, MOST_ROWS = 400, 4096, 16_384  # bags and instances that a kernel is learned on
 KEPT_BYTES = 2**31  # V stays in memory between passes up to this size
 SCALING = "mean and deviation of the features"
 SCALING_ROWS = 1 << 18  # instances whose mean and deviation are worked out at a time
@@ -60,7 +63,7 @@ def prepare_in_memory(
     X = scaling.apply(bags.X, options.dtype)
     if previous is None:
         tell(INDUCING, 0, 1)
-    gp = previous.gp if previous else choose_sparse_gp(X, scaling, bags, supervision, options, rng)
+    gp = previous.gp if previous else choose_sparse_gp(X, scaling, bags, supervision, options, rng, len(X))
     kept = options.chunk_size is None and X.itemsize * len(X) * gp.size <= KEPT_BYTES
     shard = Shard(
         X,
@@ -114,7 +117,7 @@ def check_streamable(options: Options) -> None:
     Traceback (most recent call last):
     psimil.foundations.errors.InputError: streaming needs early_stopping=None, got 'loo'.
     """
-    needs: dict[str, tuple[Any, ...]] = {"label_posterior": ("exact",), "hyperparameters": ("collapsed", None)}
+    needs: dict[str, tuple[Any, ...]] = {"label_posterior": ("exact",), "hyperparameters": ("bound", None)}
     for name, allowed in (needs | {"early_stopping": (None,), "start": ("labels",)}).items():
         if getattr(options, name) not in allowed:
             listed = " or ".join(repr(one).replace("'", '"') for one in allowed)
@@ -122,13 +125,20 @@ def check_streamable(options: Options) -> None:
 
 
 def choose_sparse_gp(
-    X: Array, scaling: Scaling, bags: Bags, supervision: Supervision, options: Options, rng: np.random.Generator
+    X: Array,
+    scaling: Scaling,
+    bags: Bags,
+    supervision: Supervision,
+    options: Options,
+    rng: np.random.Generator,
+    instances: int,
 ) -> SparseGP:
     """Inducing points and the kernel that learning starts from.
 
     Parameters
     ----------
-    X : (N, D) standardised instances.
+    X : (n, D) standardised instances of the bags.
+    instances : N of the whole data set.
     """
     kernel, D = options.kernel, bags.n_features
     if kernel is None:
@@ -138,8 +148,11 @@ def choose_sparse_gp(
         kernel = Linear(1.0 / D) + RBF() if trend else RBF()
     kernel = kernel.resolve(D)
     if options.inducing_points is None:
-        positive = np.repeat(supervision.T, bags.sizes) == 1
-        Z = choose_inducing(X, positive, options.n_inducing, options.inducing, kernel, rng)
+        positive, automatic = np.repeat(supervision.T, bags.sizes) == 1, options.n_inducing == "auto"
+        count = inducing_for(instances, D) if automatic else int(options.n_inducing)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore" if automatic else "default", DataWarning)  # nobody asked for more
+            Z = choose_inducing(X, positive, count, options.inducing, kernel, rng)
     else:
         Z = scaling.apply(options.inducing_points)
     bias = MEAN_SCALE if options.mean == "constant" else 0.0
@@ -150,12 +163,56 @@ def sampled_sparse_gp(
     bags: Bags, scaling: Scaling, supervision: Supervision, options: Options, rng: np.random.Generator
 ) -> SparseGP:
     """The same from a seeded sample of bags with enough instances for k-means."""
-    wanted = 2 * SAMPLE_PER_POINT * options.n_inducing
-    share = min(1.0, wanted / len(bags.X))
+    N, D = len(bags.X), bags.n_features
+    wanted = 2 * SAMPLE_PER_POINT * (inducing_for(N, D) if options.n_inducing == "auto" else int(options.n_inducing))
+    share = min(1.0, wanted / N)
     chosen = np.sort(rng.choice(len(bags), max(2, min(len(bags), int(np.ceil(share * len(bags))))), replace=False))
     sample = bags[chosen]
     part = Supervision(supervision.T[chosen], supervision.weights[chosen])
-    return choose_sparse_gp(scaling.apply(sample.X, options.dtype), scaling, sample, part, options, rng)
+    return choose_sparse_gp(scaling.apply(sample.X, options.dtype), scaling, sample, part, options, rng, N)
+
+
+def inducing_for(instances: int, features: int) -> int:
+    """How many inducing points so many instances with so many features deserve and can afford.
+
+    One for every twenty instances, but 200 at least and 1000 at most; few features need fewer; and N M^2 stays within a
+    budget that keeps a fit to about a minute on two cores.
+
+    Examples
+    --------
+    >>> inducing_for(476, 166), inducing_for(56_000, 30), inducing_for(21_190, 8), inducing_for(10**7, 50)
+    (200, 992, 288, 100)
+    """
+    wanted = min(max(200, instances // 20), 32 * (features + 1), 1000)
+    affordable = max(int(np.sqrt(BUDGET / instances)), 100)
+    return max(1, min(wanted, affordable, instances))
+
+
+def representative_bags(T: Array, sizes: Array, rng: np.random.Generator) -> Array:
+    """Indices of random bags, both labels in proportion, that are enough to learn a kernel on.
+
+    They are at least 400 bags with 4096 instances, or all there are, but never more than 16 384 instances.
+
+    Parameters
+    ----------
+    T, sizes : (B,) labels and numbers of instances of the bags.
+
+    Examples
+    --------
+    >>> T, sizes = np.array([0, 1] * 500), np.full(1000, 10)
+    >>> chosen = representative_bags(T, sizes, np.random.default_rng(0))
+    >>> len(chosen), int(T[chosen].sum())
+    (410, 205)
+    """
+    place = np.empty(len(T))
+    for label in (0, 1):
+        members = np.flatnonzero(T == label)
+        place[members] = (rng.permutation(len(members)) + 0.5) / max(len(members), 1)
+    order = np.argsort(place, kind="stable")
+    total = np.cumsum(sizes[order])
+    enough = max(ENOUGH_BAGS, int(np.searchsorted(total, ENOUGH_ROWS)) + 1)
+    fitting = max(1, int(np.searchsorted(total, MOST_ROWS, side="right")))
+    return np.sort(order[: min(enough, fitting)])
 
 
 def streamed_scaling(bags: Bags) -> Scaling:

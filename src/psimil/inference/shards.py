@@ -20,6 +20,7 @@ from psimil.compute.backend import Backend
 from psimil.compute.numpy_backend import NUMPY
 from psimil.foundations.phases import tell
 from psimil.inference.sparse_gp import SparseGP
+from psimil.model.bag_likelihoods import BagLikelihood, IndependentLabels
 from psimil.model.densities import Density
 from psimil.model.label_posteriors import EXACT, Labels, Rule
 from psimil.model.scaling import Scaling
@@ -90,10 +91,14 @@ class Shard:
     @cached_property
     def ranges(self) -> list[BagRange]:
         """The bags in ranges of at most ``rows`` instances, but for larger bags."""
-        offsets, cuts = self.labels.offsets, [0]
-        while cuts[-1] < len(offsets) - 1:
-            fits = int(np.searchsorted(offsets, offsets[cuts[-1]] + self.rows, side="right")) - 1
-            cuts.append(max(fits, cuts[-1] + 1))
+        return self.ranges_of(BagRange(0, len(self.labels.T), 0, len(self.X)), self.rows)
+
+    def ranges_of(self, block: BagRange, rows: int) -> list[BagRange]:
+        """The bags of a block in ranges of at most ``rows`` instances, but for larger bags."""
+        offsets, cuts = self.labels.offsets, [block.first]
+        while cuts[-1] < block.last:
+            fits = int(np.searchsorted(offsets, offsets[cuts[-1]] + rows, side="right")) - 1
+            cuts.append(min(max(fits, cuts[-1] + 1), block.last))
         return [BagRange(a, b, int(offsets[a]), int(offsets[b])) for a, b in pairwise(cuts)]
 
     @property
@@ -129,6 +134,11 @@ class Shard:
     def keys(self) -> Array:
         """(n,) a number made of each instance's features, the same wherever the instance stands."""
         return np.asarray(self.X @ np.cos(np.arange(1.0, self.X.shape[1] + 1)), dtype=np.float64)
+
+    @cached_property
+    def likelihood(self) -> BagLikelihood:
+        """log p(T | f) of the bags."""
+        return IndependentLabels(self.density)
 
     @cached_property
     def instance_weights(self) -> Array:

@@ -1,4 +1,4 @@
-"""What bags that the fit has not seen teach a model: aggregate, calibration, thresholds and recalibration."""
+"""What bags that the fit has not seen teach a model: aggregate, calibration, thresholds, recalibration, referral."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from numpy.typing import NDArray
 from sklearn.isotonic import isotonic_regression
 
 from psimil.foundations.logistic import sigmoid
+from psimil.inference.aggregates import AGGREGATES
 from psimil.inference.calibration import LatentBags, best_aggregate, calibration_helps, fit_calibration
-from psimil.inference.moments import AGGREGATES, IDENTITY, probabilities
+from psimil.inference.moments import IDENTITY, probabilities
+from psimil.inference.referral import choose_referral
 
 if TYPE_CHECKING:
     from psimil.inference.options import Options
@@ -35,8 +37,9 @@ def taught(model: TrainedModel, unseen: LatentBags, options: Options) -> Trained
     instances = probabilities(latent, model.expectation, rng=np.random.default_rng(model.seed))
     log_odds, negative = instances.log_odds, np.repeat(T, np.diff(unseen.offsets)) == 0
     threshold, rate, of_instances = options.threshold, options.false_positive_rate, 0.5
+    of_bags = AGGREGATES[unseen.aggregate].moments(instances, unseen.offsets, unseen.dependence).log_odds
     if threshold is None:
-        threshold = bag_threshold(AGGREGATES[unseen.aggregate].moments(instances, unseen.offsets).log_odds, T)
+        threshold = bag_threshold(of_bags, T)
     if rate is not None:
         of_instances = instance_threshold(log_odds, negative, rate)
     return replace(
@@ -46,6 +49,7 @@ def taught(model: TrainedModel, unseen: LatentBags, options: Options) -> Trained
         threshold=float(threshold),
         instance_threshold=of_instances,
         recalibration=fit_recalibration(log_odds, negative),
+        referral=choose_referral(options.referral, of_bags, T, float(threshold), unseen.weights),
     )
 
 

@@ -8,12 +8,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.compute.numpy_backend import single_threaded_blas
+from psimil.compute.blas import multiply_upper
+from psimil.compute.numpy_backend import NUMPY, ordered_map, single_threaded_blas
 from psimil.foundations.phases import tell
+from psimil.inference.bag_pass import antithetic_draws
+from psimil.inference.dependence import DRAWS, Dependence, dependence_of, joined, stretch
+from psimil.inference.drawn import Drawn, from_draws
+from psimil.inference.drawn import joined as all_drawn
 from psimil.inference.joint import joint_std
 from psimil.inference.moments import IDENTITY, Calibration, probabilities
+from psimil.inference.novelty import Novelty, reverted
 from psimil.inference.posterior import Posterior, latent_moments
 from psimil.inference.prediction import BagLayout, Prediction
+from psimil.inference.referral import Referral
+from psimil.inference.sampled import Chains
+from psimil.inference.shards import BagRange, split_bags
 from psimil.inference.sparse_gp import SparseGP
 from psimil.inference.thresholds import InstanceRecalibration
 from psimil.model.bags import Bags
@@ -26,7 +35,13 @@ ROWS = 1 << 18  # instances that are brought to model coordinates at a time
 
 @dataclass(frozen=True)
 class TrainedModel:
-    """Scaling, sparse GP, q(v), and what out-of-bag scores taught: calibration, thresholds, recalibration."""
+    """Scaling, sparse GP, q(v), and what out-of-bag scores taught: calibration, thresholds, recalibration.
+
+    With ``joint``, bag probabilities keep the dependence between instances of a bag; without, they are those of the
+    paper's Eqs. (36) and (37). ``novelty`` knows what lies far from the training data, ``referral`` which bags go to a
+    human reader; where it is None, those whose interval crosses the threshold. ``chains`` has draws from the exact
+    posterior of v, from which predictions are then made.
+    """
 
     scaling: Scaling
     gp: SparseGP
@@ -39,6 +54,10 @@ class TrainedModel:
     dtype: str = "float64"
     expectation: str = "quadrature"
     seed: int = 0
+    joint: bool = False
+    novelty: Novelty | None = None
+    referral: Referral | None = None
+    chains: Chains | None = None
 
     def latent(self, X: Array, *, raw: bool = False) -> tuple[Array, Array]:
         """Mean and variance (N,) of f at instances X (N, D) in input units; calibrated unless ``raw``."""
@@ -51,6 +70,41 @@ class TrainedModel:
         mean, variance = pieces[0] if len(pieces) == 1 else map(np.concatenate, zip(*pieces, strict=True))
         return (mean, variance) if raw else self.calibration.apply(mean, variance)
 
+    @property
+    def prior_mean(self) -> float:
+        """The learned constant mean of the latent function."""
+        return float(self.gp.bias * self.posterior.m[-1]) if self.gp.bias else 0.0
+
+    def familiar(self, X: Array, latent: tuple[Array, Array]) -> tuple[Array | None, tuple[Array, Array]]:
+        """Novelty (N,) of instances X (N, D), and their latent moments with those of novel ones drawn to the prior."""
+        if self.novelty is None:
+            return None, latent
+        novelty, (mean, variance) = np.empty(len(X)), (latent[0].copy(), latent[1].copy())
+        for a in range(0, len(X), ROWS):
+            rows, x = slice(a, a + ROWS), self.scaling.apply(np.asarray(X[a : a + ROWS]), self.dtype)
+            novelty[rows] = self.novelty.of(self.gp, x)
+            found = reverted(self.gp, x, self.prior_mean, (mean[rows], variance[rows]), novelty[rows])
+            mean[rows], variance[rows] = found
+        return novelty, (mean, variance)
+
+    def dependence(self, bags: Bags, latent: tuple[Array, Array], draws: int = DRAWS) -> Dependence:
+        """How the instances of each bag hang together under q(v), by draws of v that all bags share.
+
+        Parameters
+        ----------
+        latent : mean and variance (N,) of their latent values, calibrated and drawn back as predictions are.
+        """
+        noise, (mean, variance) = antithetic_draws(self.gp.size, draws, self.seed), latent
+
+        def part(some: BagRange) -> Dependence:
+            V = self.gp.features(self.scaling.apply(np.asarray(bags.stream[some.rows]), self.dtype))
+            W = multiply_upper(V, self.posterior.U.astype(V.dtype))
+            scale = stretch(np.vecdot(W, W), variance[some.rows])
+            f = mean[some.rows] + scale * NUMPY.products(W, noise)
+            return dependence_of(f, variance[some.rows], bags.offsets[some.first : some.last + 1] - some.start)
+
+        return joined(list(ordered_map(part, split_bags(bags.offsets, max(ROWS // draws, 1)))))
+
     def predict(
         self,
         bags: Bags,
@@ -60,6 +114,7 @@ class TrainedModel:
         n_samples: int = 1000,
         level: float = 0.95,
         joint: bool = False,
+        latent: tuple[Array, Array] | None = None,
     ) -> Prediction:
         """Bag and instance probabilities with uncertainty.
 
@@ -69,17 +124,52 @@ class TrainedModel:
         expectation : "quadrature", or "sample" as in the paper; None is the model's own.
         level : mass of the credible intervals.
         joint : also compute the bag's standard deviation with the correlation between its instances kept.
+        latent : what :meth:`latent` gives for the instances, if it is at hand.
         """
         with single_threaded_blas():
             rng = np.random.default_rng(self.seed)
-            latent = self.latent(bags.stream, raw=raw)
-            found = self.assemble(bags, latent, expectation, n_samples=n_samples, level=level, rng=rng)
+            if self.chains is not None:
+                found = self._drawn(bags, self.chains.v, raw=raw, level=level)
+                return replace(found, joint_std=found.std) if joint else found
+            latent = self.latent(bags.stream, raw=raw) if latent is None else latent
+            novelty, latent = self.familiar(bags.stream, latent)
+            dependence = self.dependence(bags, latent, n_samples if joint else DRAWS) if self.joint else None
+            found = self.assemble(
+                bags, latent, expectation, n_samples=n_samples, level=level, rng=rng, dependence=dependence
+            )
+            found = replace(found, instance_novelty=novelty)
             if not joint:
                 return found
+            if self.joint:
+                return replace(found, joint_std=found.std)
             X, how = self.scaling.apply(bags.X, self.dtype), IDENTITY if raw else self.calibration
             given = (self.gp, self.posterior, X, bags.offsets)
             std = joint_std(*given, aggregate=self.aggregate, calibration=how, rng=rng, samples=n_samples)
             return replace(found, joint_std=std)
+
+    def _drawn(self, bags: Bags, v: Array, *, raw: bool, level: float) -> Prediction:
+        """The prediction from draws v (S, M) of the posterior."""
+        calibration = IDENTITY if raw else self.calibration
+
+        novelty = None if self.novelty is None else np.empty(len(bags.X))
+
+        def part(some: BagRange) -> Drawn:
+            x = self.scaling.apply(np.asarray(bags.stream[some.rows]), self.dtype)
+            f = NUMPY.products(self.gp.features(x), v.T)
+            mean, variance = f.mean(axis=0), f.var(axis=0)
+            latent = calibration.apply(mean, variance)
+            if self.novelty is not None and novelty is not None:
+                novelty[some.rows] = self.novelty.of(self.gp, x)
+                latent = reverted(self.gp, x, self.prior_mean, latent, novelty[some.rows])
+            f = latent[0] + stretch(variance, latent[1]) * (f - mean)
+            return from_draws(f, bags.offsets[some.first : some.last + 1] - some.start, self.aggregate, level)
+
+        found = all_drawn(list(ordered_map(part, split_bags(bags.offsets, max(ROWS // len(v), 1)))))
+        return Prediction(
+            bags.names, bags.offsets, bags.rows, found.mean, found.variance, found.instances, found.bags,
+            self.aggregate, self.threshold, self.instance_threshold, level, instance_novelty=novelty,
+            margin=None if self.referral is None else self.referral.margin, bounds=found.bounds,
+        )  # fmt: skip
 
     def assemble(
         self,
@@ -90,9 +180,20 @@ class TrainedModel:
         n_samples: int = 1000,
         level: float = 0.95,
         rng: np.random.Generator | None = None,
+        dependence: Dependence | None = None,
     ) -> Prediction:
         """The prediction that follows from latent moments (N,), (N,) of the bags' instances."""
         rng = np.random.default_rng(self.seed) if rng is None else rng
         instances = probabilities(latent, expectation or self.expectation, rng=rng, samples=n_samples)
         thresholds = (self.threshold, self.instance_threshold)
-        return Prediction.build(bags, latent, instances, aggregate=self.aggregate, thresholds=thresholds, level=level)
+        rule, together = self.aggregate, dependence
+        return Prediction.build(
+            bags,
+            latent,
+            instances,
+            aggregate=rule,
+            thresholds=thresholds,
+            level=level,
+            dependence=together,
+            margin=None if self.referral is None else self.referral.margin,
+        )

@@ -8,10 +8,9 @@ thresholds rest on a seeded sample of the bags, whose own statistics are taken o
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -19,38 +18,26 @@ from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
 from psimil.compute.numpy_backend import single_threaded_blas
-from psimil.foundations.errors import DataWarning, InputError
+from psimil.foundations.errors import InputError
 from psimil.foundations.phases import PASSES, THRESHOLDS, tell, tell_phases, tell_plan
-from psimil.inference.ascent import (
-    Convergence,
-    EarlyStopping,
-    KernelState,
-    KernelStep,
-    Pass,
-    ascend,
-    start_from_labels,
-)
-from psimil.inference.collapsed import CollapsedStep
+from psimil.inference.ascent import KernelState, KernelStep, Pass, ascend, start_from_labels
+from psimil.inference.bag_pass import draws_of, first_noise, log_posterior, run_bag_pass
 from psimil.inference.execution import Execution, Progress
-from psimil.inference.leave_one_out import (
-    SMALL,
-    LeaveOneOut,
-    cross_fit,
-    guard_kernel,
-    log_predictive,
-    loo_score,
-    out_of_bag,
-    search_kernel,
-)
+from psimil.inference.kernel_learning import learn_kernel
+from psimil.inference.leave_one_out import LeaveOneOut, log_predictive, loo_score, out_of_bag
 from psimil.inference.minibatches import stochastic_ascent
+from psimil.inference.novelty import Novelty
 from psimil.inference.options import Options
 from psimil.inference.passes import run_pass
 from psimil.inference.prediction import BagLayout
-from psimil.inference.preparation import Prepared, Supervision, prepare_in_memory, prepare_streamed
-from psimil.inference.shards import Shard, Shards
+from psimil.inference.preparation import Prepared, Supervision, prepare_in_memory, prepare_streamed, representative_bags
+from psimil.inference.records import Convergence, EarlyStopping, Record
+from psimil.inference.sampled import sample, warn_if_bad
+from psimil.inference.shards import Shard
 from psimil.inference.sparse_gp import SparseGP
 from psimil.inference.thresholds import taught
 from psimil.inference.trained import TrainedModel
+from psimil.inference.variational import Iterate, climb, iterate_at, newton, with_more_data
 from psimil.model.bags import Bags
 from psimil.model.densities import HyperbolicSecant, is_logistic, warn_if_runaway
 from psimil.model.inducing import choose_inducing
@@ -60,8 +47,8 @@ Array = NDArray[Any]
 Callback = Callable[[dict[str, Any]], Any]
 
 LARGE = 200_000  # instances above which a chunk size means that nothing of the size of the data is kept
+SAMPLE_STEPS = 5  # of the variational posterior on a sample before all data are looked at
 TEACHING = 200  # inducing points on which a kernel is learned for more of them
-FEWEST = 3  # bags of a label below which nothing is held out
 SAMPLED = 2000  # bags on which calibration and thresholds of streamed data rest
 
 
@@ -108,13 +95,12 @@ def train(
     else:
         prepared = prepare_in_memory(bags, supervision, options, rng, previous)
         seed = int(rng.integers(2**31))
-    fit = Fit(prepared, options, callbacks, evaluation, execution, rng, seed)
+    fit = Fit(prepared, options, callbacks, evaluation, execution, rng, seed, warm=previous is not None)
     gp, pi, shard = prepared.gp, None, prepared.shards.in_memory
     state = KernelState(gp, previous.posterior) if previous else KernelState.first(gp)
     if options.start != "labels" and previous is None and shard is not None:
         pi = rng.uniform(0.0, float(options.start), len(shard.X))
-        state = KernelState(gp, start_from_labels(gp, shard, pi))
-    return fit.finish(fit.learn(state, pi), bags, supervision)
+    return fit.finish(fit.learn(state, pi, bags, supervision), bags, supervision)
 
 
 @dataclass
@@ -128,6 +114,7 @@ class Fit:
     execution: Execution
     rng: np.random.Generator
     seed: int
+    warm: bool = False  # it starts from the q(v) of another model
     converged: bool = False
     history: list[dict[str, Any]] = field(default_factory=list)
 
@@ -139,53 +126,73 @@ class Fit:
             self.started -= begun.history[-1]["seconds"]
             self.rng.bit_generator.state = begun.rng
 
-    def learn(self, state: KernelState, pi: Array | None) -> Pass:
-        """Kernel first where the logistic model or fewer inducing points teach it, then the model's own passes."""
-        options, shards, begun = self.options, self.shards, self.execution.begun
-        learned, whole = options.hyperparameters in ("collapsed", "loo"), shards.in_memory
-        on_logistic = learned and options.log_z == "logistic" and not is_logistic(options.density)
-        on_fewer = learned and options.inducing_points is None and whole is not None and len(state.gp.Z) > TEACHING
-        rivals = {"collapsed": guard_kernel, "loo": search_kernel}.get(options.hyperparameters or "")
-        if whole is None or (rivals is guard_kernel and (len(shards.labels.T) > SMALL or options.kernel is not None)):
-            rivals = None
-        step = options.learning.step(options, self.seed) if options.hyperparameters else None
-        tell_phases(
-            taught_first=on_logistic or on_fewer,
-            moves=step is not None and self.execution.batch_bags is None,
-            guarded=rivals is not None,
-            refitted=self._is_refitted(shards.labels.T),
-        )
-        if on_logistic or on_fewer:
-            if begun is None or begun.stage == "kernel":
-                first, teacher = state, shards.with_density(HyperbolicSecant()) if on_logistic else shards
-                if on_fewer and whole is not None:
-                    first = KernelState.first(self._with_points(state.gp, whole, TEACHING))
-                learned_gp = self._watch(self._passes(teacher, first, step, pi, "kernel"), "kernel", step).gp
-                del teacher  # and the V that it keeps
-                state = KernelState.first(state.gp.with_parameters(learned_gp.kernel.log_parameters))
-            step = None  # the kernel has been learned
-        stage = "fit" if self.execution.batch_bags is None else "batches"
-        record = self._watch(self._passes(shards, state, step, pi, stage), stage, step)
-        if rivals is not None and whole is not None:
-            gp = rivals(record, whole, self.aggregate)
-            if gp is not record.gp:
-                record = self._watch(self._passes(shards, KernelState.first(gp), None, pi, "loo"), "loo", None)
-        return record
-
-    def _passes(
-        self, shards: Shards, state: KernelState, step: KernelStep | None, pi: Array | None, stage: str
-    ) -> Iterator[Pass]:
-        """Passes over all data or in minibatches, after those of an earlier run of this stage."""
+    def learn(self, state: KernelState, pi: Array | None, bags: Bags, supervision: Supervision) -> Record:
+        """The kernel and a first q(v) from some of the bags where there are many, then passes over all of them."""
         options, begun = self.options, self.execution.begun
-        last = begun.record if begun is not None and begun.stage == stage else None
+        learned, variational = options.hyperparameters == "bound", options.posterior != "augmented"
+        step = options.learning.step(options, self.seed) if options.hyperparameters and not learned else None
+        tell_phases(learned=learned, moves=step is not None)
+        if (learned or variational) and begun is None:
+            state = self._begin(state, bags, supervision)
+        if pi is not None and (whole := self.shards.in_memory) is not None:
+            state = KernelState(state.gp, start_from_labels(state.gp, whole, pi))
+        stage = "fit" if self.execution.batch_bags is None else "batches"
+        return self._watch(self._passes(state, step, pi, stage), stage, step)
+
+    def _begin(self, state: KernelState, bags: Bags, supervision: Supervision) -> KernelState:
+        """The learned kernel and, for the variational posterior, q(v) of the bags that it was learned on."""
+        options, whole, gp, m = self.options, self.shards.in_memory, state.gp, np.zeros(state.gp.size)
+        chosen = representative_bags(supervision.T, bags.sizes, np.random.default_rng(self.seed))
+        if whole is not None and len(chosen) == len(bags):
+            sample, m = whole, state.posterior.m
+        else:
+            sample = self._shard_of(bags, supervision, chosen)
+        if options.hyperparameters == "bound":
+            fewer = options.inducing_points is None and len(gp.Z) > TEACHING
+            teacher = self._with_points(gp, sample, TEACHING) if fewer else gp
+            record = learn_kernel(
+                sample.with_density(HyperbolicSecant()), teacher, self.seed, self._heard, max(options.max_iter, 1)
+            )
+            gp = gp.with_parameters(record.gp.kernel.log_parameters) if fewer else record.gp
+            m = m if fewer else record.posterior.m
+        if options.posterior == "augmented":
+            return KernelState.first(gp)
+        posterior = newton(sample, gp, m)
+        if len(chosen) < len(bags):
+            noise = first_noise(gp, len(sample.X), self.seed)
+            *_, last = islice(climb(sample, gp, posterior, noise), SAMPLE_STEPS)
+            posterior = with_more_data(last.posterior, float(self.shards.weights.sum() / sample.weights.sum()))
+        if self.warm and gp is state.gp:  # q(v) of the other model, unless it was of other labels
+            noise = self._noise(gp)
+            posterior = max(state.posterior, posterior, key=lambda q: iterate_at(self.shards, gp, q, noise).bound.total)
+        return KernelState(gp, posterior)
+
+    def _noise(self, gp: SparseGP) -> Array:
+        """(M, S) draws that the variational posterior of this fit rests on."""
+        return first_noise(gp, int(self.shards.labels.offsets[-1]), self.seed)
+
+    def _heard(self, record: Iterate) -> bool:
+        """Take a row of the kernel's steps into the history; whether a callback asks to stop."""
+        seconds = time.perf_counter() - self.started
+        row = {"stage": "kernel", "iteration": record.step, **record.bound.as_dict(), "seconds": seconds}
+        self.history.append(row)
+        return any([bool(callback(row)) for callback in self.callbacks])
+
+    def _passes(self, state: KernelState, step: KernelStep | None, pi: Array | None, stage: str) -> Iterator[Record]:
+        """Passes over all data or in minibatches, after those of an earlier run of this stage."""
+        options, begun, shards = self.options, self.execution.begun, self.shards
+        last: Any = begun.record if begun is not None and begun.stage == stage else None
+        variational = options.posterior != "augmented"
+        noise = self._noise(state.gp) if variational else None
         if stage == "batches":
-            assert step is None or isinstance(step, CollapsedStep)  # checked by check_streamable
             state, done = (state, 0) if last is None else (KernelState(last.gp, last.posterior), last.step)
-            return stochastic_ascent(shards, state, step, self.rng, done)
+            return stochastic_ascent(shards, state, noise, self.rng, done)
+        if noise is not None:
+            return climb(shards, state.gp, state.posterior, noise, last)
         accelerate = options.accelerate and options.rule.ascends and is_logistic(shards.density)
         return ascend(shards, state, step, options.learning.schedule, pi=pi, accelerate=accelerate, begun=last)
 
-    def _watch(self, passes: Iterator[Pass], stage: str, step: KernelStep | None) -> Pass:
+    def _watch(self, passes: Iterator[Record], stage: str, step: KernelStep | None) -> Record:
         """Passes until a monitor, a callback or max_iter stops them; the best record under early stopping."""
         options, begun, most = self.options, self.execution.begun, max(self.options.max_iter, 1)
         convergence, stopping = Convergence(options.tol, len(self.shards.labels.T)), None
@@ -219,7 +226,7 @@ class Fit:
         self.converged = convergence.converged
         return record if stopping is None or stopping.best is None else stopping.best
 
-    def _score(self, record: Pass) -> float:
+    def _score(self, record: Record) -> float:
         """What early stopping watches: out-of-bag bags, or the evaluation set."""
         if self.options.early_stopping == "loo" and self.shards.in_memory is not None:
             return loo_score(record, self.shards.in_memory, self.aggregate)
@@ -236,46 +243,52 @@ class Fit:
         rng = np.random.default_rng(self.seed) if rng is None else rng
         return gp.rebuilt(gp.kernel, choose_inducing(shard.X, positive, size, self.options.inducing, gp.kernel, rng))
 
-    def _is_refitted(self, T: Array) -> bool:
-        """Whether bags are held out by refits, where that is cheap, to learn a calibration or thresholds from them."""
-        o = self.options
-        asked = o.calibrate is not False or o.threshold is None or o.false_positive_rate is not None
-        return asked and len(T) <= SMALL and bool(min(T.sum(), len(T) - T.sum()) >= FEWEST)
-
-    def _model(self, record: Pass) -> TrainedModel:
+    def _model(self, record: Record) -> TrainedModel:
         o, made = self.options, (self.prepared.scaling, record.gp, record.next_posterior, self.aggregate)
-        return TrainedModel(*made, dtype=o.dtype, expectation=o.expectation, seed=self.seed)
+        joint = o.posterior != "augmented"
+        return TrainedModel(*made, dtype=o.dtype, expectation=o.expectation, seed=self.seed, joint=joint)
 
-    def finish(self, record: Pass, bags: Bags, supervision: Supervision) -> Training:
+    def finish(self, record: Record, bags: Bags, supervision: Supervision) -> Training:
         """Calibration, thresholds and recalibration from the out-of-bag scores of the last record."""
         shard = self.shards.in_memory
         if shard is None:
             shard, bags, record = self._sample(record, bags, supervision)
         tell("leave-one-out", 0, 1)
-        unseen = latent = out_of_bag(record, shard, self.aggregate)
-        if self._is_refitted(shard.labels.T):
-            rng = np.random.default_rng(self.seed)
-            choose = partial(self._with_points, record.gp, size=len(record.gp.Z), rng=rng)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", DataWarning)  # said once for the whole training set
-                given = self.options.inducing_points is not None
-                mean, variance = cross_fit(shard, (lambda _: record.gp) if given else choose)
-            unseen = replace(latent, mean=mean, variance=variance)
+        unseen = out_of_bag(record, shard, self.aggregate, joint=self.options.posterior != "augmented")
         tell(THRESHOLDS, 0, 1)
         model = taught(self._model(record), unseen, self.options)
-        loo = LeaveOneOut(model, BagLayout(bags.names, bags.offsets, bags.rows), latent)
+        if self.options.posterior != "augmented":
+            model = replace(model, novelty=Novelty.learn(record.gp.Z, shard.X, shard.labels.offsets))
+        if self.options.posterior == "sampled":
+            chains = sample(log_posterior(self.shards, record.gp), record.posterior, np.random.default_rng(self.seed))
+            warn_if_bad(chains)
+            model = replace(model, chains=chains)
+        loo = LeaveOneOut(model, BagLayout(bags.names, bags.offsets, bags.rows), unseen)
         tell_plan({})
         pi = None if self.shards.in_memory is None or record.local is None else record.local.pi
         return Training(model, self.history, loo, pi, self.converged)
 
-    def _sample(self, last: Pass, bags: Bags, supervision: Supervision) -> tuple[Shard, Bags, Pass]:
+    def _sample(self, last: Record, bags: Bags, supervision: Supervision) -> tuple[Shard, Bags, Record]:
         """Some of the bags in memory, with what the last pass says of their instances."""
-        chosen, options = np.arange(len(bags)), self.options
+        chosen = np.arange(len(bags))
         if len(bags) > SAMPLED:
             chosen = np.sort(self.rng.choice(len(bags), SAMPLED, replace=False))
-        sample, weights = bags[chosen], supervision.weights[chosen]
-        labels = Labels(supervision.T[chosen], sample.offsets, np.log(options.H))
-        X = self.prepared.scaling.apply(sample.X, options.dtype)
-        shard = Shard(X, labels, weights, options.density, options.rule, keep=True)
+        shard = self._shard_of(bags, supervision, chosen)
         self.seed = int(self.rng.integers(2**31))
-        return shard, sample, replace(last, local=run_pass(shard, last.gp, last.posterior)[0])
+        if isinstance(last, Iterate):
+            noise = first_noise(last.gp, len(shard.X), self.seed)
+            found: Record = replace(last, local=run_bag_pass(shard, last.gp, draws_of(last.posterior, noise))[0])
+        else:
+            assert isinstance(last, Pass)
+            found = replace(last, local=run_pass(shard, last.gp, last.posterior)[0])
+        return shard, bags[chosen], found
+
+    def _shard_of(self, bags: Bags, supervision: Supervision, chosen: Array) -> Shard:
+        """Some of the bags in memory, as a shard of their own."""
+        some, options = bags[chosen], self.options
+        known = supervision.known
+        if known is not None:
+            known = np.concatenate([known[bags.offsets[b] : bags.offsets[b + 1]] for b in chosen])
+        labels = Labels(supervision.T[chosen], some.offsets, np.log(options.H), known)
+        X = self.prepared.scaling.apply(some.X, options.dtype)
+        return Shard(X, labels, supervision.weights[chosen], options.density, options.rule, options.backend, keep=True)

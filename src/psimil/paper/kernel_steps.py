@@ -12,16 +12,18 @@ from numpy.typing import NDArray
 from psimil.foundations.errors import DataWarning
 from psimil.foundations.phases import tell
 from psimil.inference.ascent import KernelState, KernelStep, Pass, Schedule
-from psimil.inference.collapsed import MOVE, warn_refused
 from psimil.inference.options import Options
 from psimil.inference.passes import run_pass
 from psimil.inference.shards import Shards
+from psimil.inference.sparse_gp import SparseGP
 from psimil.model.densities import is_logistic
 from psimil.model.kernels import Kernel, Stationary
 from psimil.paper.fourier_log_z import SMALLEST_SAMPLE_SIZE
 from psimil.paper.objective import PaperObjective, unwhiten, whiten
 
 Array = NDArray[Any]
+
+MOVE = "a step of the kernel"
 
 
 @dataclass(frozen=True)
@@ -119,3 +121,13 @@ def _rates(kernel: Kernel) -> Array:
     if isinstance(kernel, Stationary):
         rates[1:] = 0.25
     return rates
+
+
+def warn_refused(gp: SparseGP, iteration: int) -> None:
+    """Warn that the kernel stays as it is because the objective is not finite."""
+    kept = ", ".join(f"{v:.4g}" for v in np.exp(gp.kernel.log_parameters))
+    warnings.warn(
+        f"kernel step refused at iteration {iteration}: the objective is not finite; kept parameters {kept}.",
+        DataWarning,
+        stacklevel=3,
+    )

@@ -11,6 +11,7 @@ from psimil.paper.published import ClippedGammaMixture
 
 PRESETS: dict[str, dict[str, Any]] = {
     "paper": {
+        "posterior": "augmented",
         "label_posterior": "mean_field",
         "H": 100.0,
         "mean": "zero",
@@ -27,6 +28,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "kernel": RBF(variance=0.5),
     },
     "published": {
+        "posterior": "augmented",
         "label_posterior": "max",
         "H": 1e12,
         "mean": "zero",

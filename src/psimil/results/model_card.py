@@ -11,6 +11,7 @@ import numpy as np
 
 from psimil.estimators.psi_vgpmil import PsiVGPMIL
 from psimil.inference.moments import IDENTITY
+from psimil.inference.trained import TrainedModel
 from psimil.model.densities import Density, GammaMixture, HyperbolicSecant
 from psimil.model.kernels import Kernel, Sum
 from psimil.version import VERSION
@@ -46,16 +47,30 @@ def model_card(estimator: PsiVGPMIL, file: Path | None = None) -> dict[str, str]
         "inducing points": str(len(model.gp.Z)),
         "features": str(len(model.scaling.location)),
         "training": f"{counts['bags']} bags ({counts['positive']} positive), {counts['instances']} instances",
+        "posterior": _posterior(model),
         "calibration": "none"
         if calibration == IDENTITY
         else "scale {:.4g}, shift {:.4g}, spread {:.4g}".format(*numbers),
         "aggregate": model.aggregate.replace("_", "-"),
     }
+    if model.referral is not None:
+        of = model.referral
+        wrong = f"wrong calls {of.error:.1%} of all, {of.kept_error:.1%} of the kept"
+        card["referral"] = f"{of.share:.1%} of bags, {wrong} (out-of-bag)"
     if estimator.feature_fingerprint is not None:
         card["feature fingerprint"] = estimator.feature_fingerprint
     if file is not None:
         card["sha256"] = hashlib.sha256(file.read_bytes()).hexdigest()[:16]
     return card
+
+
+def _posterior(model: TrainedModel) -> str:
+    """Which posterior predictions are made of, and what tells whether to trust draws of it."""
+    if model.chains is not None:
+        found = model.chains
+        good = f"R-hat {found.r_hat:.3f}, effective sample size {found.effective_sample_size:.0f}"
+        return f"{len(found.v)} draws from the exact posterior, {good}, {found.divergences} divergences"
+    return "variational Gaussian" if model.joint else "augmented (mean field)"
 
 
 def kernel_words(kernel: Kernel) -> str:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from psimil.files.tensor_file import read_tensors, write_tensors
 from psimil.foundations.errors import InputError
-from psimil.inference.moments import AGGREGATES
+from psimil.inference.aggregates import AGGREGATES
 
 Array = NDArray[Any]
 
@@ -65,6 +65,14 @@ FIELDS = {
     "ids": Field("B", ("int64", "int32", "uint64", "uint32", "bool", *REAL), needed=False),
     "rows": Field("N", ("int64",), 0, needed=False),
     "joint_std": Field("B", low=0, needed=False),
+    "centre": Field("B", needed=False),
+    "width": Field("B", low=0, needed=False),
+    "instance_novelty": Field("N", low=0, high=1, needed=False),
+    "margin": Field("1", low=0, needed=False),
+    "lower": Field("B", low=0, high=1, needed=False),
+    "upper": Field("B", low=0, high=1, needed=False),
+    "instance_lower": Field("N", low=0, high=1, needed=False),
+    "instance_upper": Field("N", low=0, high=1, needed=False),
     "positions": Field("N", ("float64",), needed=False),
     "images": Field("NHW", ("uint8",), needed=False),
     "features": Field("NK", ("int64",), 0, needed=False),
@@ -111,7 +119,7 @@ def check_result(tensors: dict[str, Array], texts: Any, header: Any) -> None:
     needed = {name for name, field in FIELDS.items() if field.needed}
     for name in sorted((needed - set(tensors)) | (set(tensors) - set(FIELDS))):
         raise _broken(f'array "{name}" is {"missing" if name in needed else "unknown"}')
-    sizes = {"O": len(tensors["offsets"]), "B": len(tensors["offsets"]) - 1}
+    sizes = {"O": len(tensors["offsets"]), "B": len(tensors["offsets"]) - 1, "1": 1}
     for name, tensor in tensors.items():
         _check_array(name, tensor, sizes)
     _check_header(header)

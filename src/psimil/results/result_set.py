@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 from psimil.files.paths import as_path
 from psimil.files.tensor_file import MAX_BYTES
 from psimil.foundations.errors import DataWarning, MissingFile
-from psimil.inference.moments import BagMoments, InstanceMoments
+from psimil.inference.aggregates import BagMoments
+from psimil.inference.drawn import Bounds
+from psimil.inference.moments import InstanceMoments
 from psimil.inference.prediction import Prediction
 from psimil.results.result_file import NAME, read_result, write_result
 
@@ -184,6 +186,10 @@ class ResultSet:
             "bag_prob": found.bags.prob,
             "bag_std": found.bags.std,
             "joint_std": found.joint_std,
+            **dict(zip(("centre", "width"), found.log_odds_moments or (), strict=False)),
+            "instance_novelty": found.instance_novelty,
+            "margin": None if found.margin is None else np.array([found.margin]),
+            **({} if found.bounds is None else found.bounds._asdict()),
             "truth": self.truth,
             "instance_truth": self.instance_truth,
             "positions": self.positions,
@@ -223,6 +229,10 @@ class ResultSet:
             header["instance_threshold"],
             header["level"],
             arrays.get("joint_std"),
+            (arrays["centre"], arrays["width"]) if {"centre", "width"} <= set(arrays) else None,
+            arrays.get("instance_novelty"),
+            float(arrays["margin"][0]) if "margin" in arrays else None,
+            Bounds(*(arrays[name] for name in Bounds._fields)) if set(Bounds._fields) <= set(arrays) else None,
         )
         return cls(
             header["kind_of_bags"],

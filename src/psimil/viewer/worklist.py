@@ -64,7 +64,7 @@ def bag_fields(viewed: Viewed, number: int) -> dict[str, Any]:
         "upper": float(found.upper[number]),
         "log_odds": float(found.log_odds[number]),
         "called": int(found.prob[number] >= found.threshold),
-        "refer": bool(found.lower[number] < found.threshold < found.upper[number]),
+        "refer": bool(found.refer[number]),
         "truth": label(results.truth[number]),
         "size": int(found.offsets[number + 1] - found.offsets[number]),
         "notes": results.notes[number],
@@ -123,9 +123,10 @@ def _order(viewed: Viewed, sort: Sorting, descending: bool) -> list[int]:
 
 def _filters(viewed: Viewed) -> dict[Shown, Callable[[int], bool]]:
     found, feedback, ids = viewed.results.prediction, viewed.feedback, viewed.ids
+    refer = found.refer
     return {
         Shown.all: lambda number: True,
-        Shown.refer: lambda number: bool(found.lower[number] < found.threshold < found.upper[number]),
+        Shown.refer: lambda number: bool(refer[number]),
         Shown.positive: lambda number: bool(found.prob[number] >= found.threshold),
         Shown.negative: lambda number: not found.prob[number] >= found.threshold,
         Shown.disagreed: lambda number: feedback.disagreed(ids[number]),

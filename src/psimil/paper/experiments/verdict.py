@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from psimil.datasets import LabelledBags
 from psimil.estimators.psi_vgpmil import PsiVGPMIL
 from psimil.foundations.logistic import sigmoid
+from psimil.inference.aggregates import BagMoments
 from psimil.inference.moments import instance_moments
 from psimil.inference.prediction import BagLayout, Prediction
 from psimil.results.metrics import NAMES, bag_metrics, instance_metrics
@@ -82,7 +83,11 @@ class Verdict:
                 "latent_variance": self.prediction.latent_variance,
                 "instance_threshold": np.array(self.instance_threshold),
                 "aggregate": np.array(self.prediction.aggregate),
+                "bag_prob": self.prediction.prob,
             }
+            more = {"novelty": self.prediction.instance_novelty, "margin": self.prediction.margin}
+            more |= dict(zip(("centre", "width"), self.prediction.log_odds_moments or (), strict=False))
+            found |= {name: np.asarray(value) for name, value in more.items() if value is not None}
         return found
 
 
@@ -90,10 +95,19 @@ def restored(arrays: dict[str, Array]) -> Prediction:
     """The prediction behind stored arrays, by quadrature: equal to the last bit unless the model samples."""
     latent = arrays["latent_mean"], arrays["latent_variance"]
     offsets = arrays["offsets"]
-    return Prediction.build(
+    found = Prediction.build(
         BagLayout(np.arange(len(offsets) - 1), offsets),
         latent,
         instance_moments(*latent),
         aggregate=str(arrays["aggregate"]),
         thresholds=(float(arrays["threshold"]), float(arrays["instance_threshold"])),
+        margin=float(arrays["margin"]) if "margin" in arrays else None,
+    )
+    if "bag_prob" not in arrays:  # of 1.0.0
+        return found
+    return replace(
+        found,
+        bags=BagMoments(arrays["log_odds"], arrays["bag_prob"], arrays["std"]),
+        log_odds_moments=(arrays["centre"], arrays["width"]) if "centre" in arrays else None,
+        instance_novelty=arrays.get("novelty"),
     )

@@ -1,0 +1,69 @@
+"""Facts of a model file that out-of-bag bags and chains left: what they must satisfy."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import fields
+from typing import Any
+
+from numpy.typing import NDArray
+
+from psimil.foundations.errors import InputError
+from psimil.inference.referral import Referral
+from psimil.inference.sampled import Chains
+
+Array = NDArray[Any]
+
+
+def without_draws(chains: Chains) -> dict[str, float]:
+    """What tells whether to trust the draws, without them."""
+    return {field.name: getattr(chains, field.name) for field in fields(chains) if field.name != "v"}
+
+
+def chains_from(facts: Any, draws: Array) -> Chains:
+    """Chains from the facts of a file and draws (S, M)."""
+    found = Chains(draws, **facts)
+    if not all(map(is_number, without_draws(found).values())) or len(draws) < 2:
+        raise InputError("the draws of the posterior are incomplete.")
+    if min(found.r_hat, found.effective_sample_size) <= 0 or found.divergences < 0 or not 0 <= found.acceptance <= 1:
+        raise InputError("the draws of the posterior have diagnostics out of range.")
+    return found
+
+
+def referral_from(facts: Any) -> Referral:
+    """The referral from the facts of a file.
+
+    Examples
+    --------
+    >>> referral_from({"margin": 1.0, "share": 0.1, "kept_error": 0.0, "error": 0.02}).margin
+    1.0
+    """
+    found = Referral(**facts)
+    shares = (found.share, found.kept_error, found.error)
+    if not all(map(is_number, (found.margin, *shares))) or found.margin < 0 or not all(0 <= x <= 1 for x in shares):
+        raise InputError("the referral has numbers out of range.")
+    return found
+
+
+def above_zero(value: Any, name: str) -> float:
+    """A number > 0.
+
+    Examples
+    --------
+    >>> above_zero(2, "novelty")
+    2.0
+    """
+    if not is_number(value) or value <= 0:
+        raise InputError(f"{name} must be a number > 0, got {value!r}.")
+    return float(value)
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value of a JSON file is a finite number.
+
+    Examples
+    --------
+    >>> is_number(1.5), is_number(True), is_number(float("inf"))
+    (True, False, False)
+    """
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)

@@ -1,0 +1,111 @@
+"""How far an instance lies from all that the model has seen, and what becomes of a prediction there.
+
+A projected prior has no variance far from its inducing points, and a linear trend goes on for ever: a model would be
+surer of garbage than of its own training bags. The novelty of an instance is
+
+    nu = 1 - 2^(-d^2 / d0^2),    d the distance to the nearest inducing point,
+
+1/2 at d0, the distance that one training bag in a hundred has an instance beyond. Past it the latent value goes back to
+what was known before any data: mean and variance are those of the posterior mixed with those of the prior in the
+proportion w = max(2 nu - 1, 0), so that predictions for ordinary instances stay as they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psimil.compute.numpy_backend import chunk_rows, ordered_map
+from psimil.inference.sparse_gp import SparseGP
+
+Array = NDArray[Any]
+
+EXCEEDED = 0.01  # share of training bags with an instance beyond d0
+NOVEL = 0.5  # novelty above which a bag is referred
+
+
+@dataclass(frozen=True)
+class Novelty:
+    """The distance d0 at which an instance counts as unlike the training data, squared, in model coordinates.
+
+    Examples
+    --------
+    >>> Novelty(4.0).of_squares(np.array([0.0, 4.0, 400.0])).round(3)
+    array([0. , 0.5, 1. ])
+    """
+
+    square: float
+
+    @classmethod
+    def learn(cls, Z: Array, X: Array, offsets: Array) -> Self:
+        """d0 from training bags, each seen as if its own instances had not helped to place inducing points.
+
+        An inducing point to which only instances of one bag are nearest would not be there without that bag, so that
+        distances of the bag leave it out.
+
+        Parameters
+        ----------
+        Z, X : (M, D) inducing points and (N, D) instances in model coordinates.
+        offsets : (B + 1,) first instance of each bag.
+        """
+        bag = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+        nearest, _ = nearest_points(X, Z)
+        owner = np.full(len(Z), -1)  # the only bag of a point; -1 for none, -2 for several
+        owner[nearest] = bag
+        owner[nearest[owner[nearest] != bag]] = -2
+        _, square = nearest_points(X, Z, hidden=(bag, owner))
+        highest = np.maximum.reduceat(square, offsets[:-1])
+        return cls(float(max(np.quantile(highest, 1.0 - EXCEEDED, method="higher"), np.finfo(float).tiny)))
+
+    def of_squares(self, square: Array) -> Array:
+        """(N,) novelty of squared distances (N,) to the nearest inducing point."""
+        with np.errstate(over="ignore"):  # bags that are all at inducing points: anything else is novel
+            return np.asarray(-np.expm1(-np.log(2.0) * square / self.square))
+
+    def of(self, gp: SparseGP, X: Array) -> Array:
+        """(N,) novelty of instances X (N, D) in model coordinates."""
+        return self.of_squares(nearest_points(X, gp.Z)[1])
+
+
+def reverted(
+    gp: SparseGP, X: Array, prior_mean: float, latent: tuple[Array, Array], novelty: Array
+) -> tuple[Array, Array]:
+    """Latent mean and variance (N,), those of novel instances drawn back to the prior."""
+    w = np.maximum(2.0 * novelty - 1.0, 0.0)
+    if not w.any():
+        return latent
+    prior = np.asarray(gp.kernel.diagonal(X), dtype=np.float64) + gp.bias**2
+    return (1.0 - w) * latent[0] + w * prior_mean, (1.0 - w) * latent[1] + w * prior
+
+
+def nearest_points(X: Array, Z: Array, hidden: tuple[Array, Array] | None = None) -> tuple[Array, Array]:
+    """(N,) index of the nearest of the points Z (M, D) to each row of X (N, D), and the squared distance to it.
+
+    Parameters
+    ----------
+    hidden : (N,) bag of each row, and (M,) bag of each point whose own rows shall not see it.
+
+    Examples
+    --------
+    >>> nearest_points(np.array([[0.0], [4.0]]), np.array([[1.0], [6.0]]))
+    (array([0, 1]), array([1., 4.]))
+    """
+    index, square = np.empty(len(X), dtype=np.int64), np.empty(len(X))
+    step, lengths = chunk_rows(len(Z)), np.vecdot(Z, Z)
+
+    def part(start: int) -> None:
+        rows = slice(start, start + step)
+        x = np.asarray(X[rows], dtype=np.float64)
+        distances = lengths - 2.0 * (x @ Z.T)
+        if hidden is not None:
+            own = hidden[0][rows, None] == hidden[1]
+            distances[own & ~own.all(axis=1, keepdims=True)] = np.inf
+        index[rows] = best = distances.argmin(axis=1)
+        square[rows] = np.maximum(distances[np.arange(len(x)), best] + np.vecdot(x, x), 0.0)
+
+    for _ in ordered_map(part, range(0, len(X), step)):
+        pass
+    return index, square

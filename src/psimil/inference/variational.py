@@ -1,0 +1,167 @@
+"""The variational Gaussian: q(v) = N(m, S) that maximises E log p(T | f) - KL(q(v) || N(0, I)), from Newton's mode.
+
+A step of size rho from q(v) with precision P and mean m, given the sums of :mod:`psimil.inference.bag_pass`, is
+
+    P <- (1 - rho) P + rho (I + curvature),    m <- m + rho P^-1 (gradient - m),
+
+a damped natural gradient. The curvature of a positive bag is negative in all directions but one, so that eigenvalues
+are kept above a floor. The expectations are means over fixed draws, so the bound is a deterministic function; a step
+that lowers it is taken back and halved. With a single draw at the mean the same steps are Newton's, and lead to the
+mode of the posterior from which the variational ones start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psimil.foundations.linalg import floored, solve_lower
+from psimil.inference.bag_pass import BagBound, BagLocal, BagSums, bag_pass_over, draws_of
+from psimil.inference.posterior import Posterior
+from psimil.inference.shards import Shards
+from psimil.inference.sparse_gp import SparseGP
+
+Array = NDArray[Any]
+
+FLOOR = 0.1  # smallest eigenvalue of a precision whose prior part is I
+SMALLEST_STEP = 1.0 / 64.0
+NEWTON_STEPS, NEWTON_RISE = 50, 1e-5  # steps to the mode at most, and nats per bag below which it is found
+
+
+@dataclass(frozen=True)
+class Iterate:
+    """q(v) after some steps, its bound, and the sums that give the next step.
+
+    Parameters
+    ----------
+    gp, posterior : kernel with inducing points, and q(v).
+    sums, bound, local : as they were found at q(v); ``local`` where all data are in memory.
+    step : 1, 2, ...
+    kernel_moved : whether the kernel is still to change.
+    weight : size of the step that led here.
+    """
+
+    gp: SparseGP
+    posterior: Posterior
+    sums: BagSums
+    bound: BagBound
+    local: BagLocal | None = None
+    step: int = 0
+    kernel_moved: bool = False
+    weight: float = 1.0
+
+    @property
+    def next_posterior(self) -> Posterior:
+        """q(v) itself: a step from it may still be taken back."""
+        return self.posterior
+
+    def stepped(self, rho: float) -> Posterior:
+        """q(v) after a step of size ``rho``."""
+        return natural_step(self.posterior, self.sums, rho)
+
+
+def natural_step(posterior: Posterior, sums: BagSums, rho: float) -> Posterior:
+    """q(v) after a damped natural-gradient step on the bound whose sums these are.
+
+    Examples
+    --------
+    >>> sums = BagSums(np.array([[3.0]]), np.array([2.0]), np.zeros(1), 0.0)
+    >>> q = natural_step(Posterior.prior(1), sums, 1.0)
+    >>> q.m, q.R
+    (array([0.5]), array([[2.]]))
+    """
+    precision = rho * sums.curvature + (1.0 - rho) * (posterior.R @ posterior.R.T)
+    precision[np.diag_indices_from(precision)] += rho
+    R = floored(precision, FLOOR)
+    half = solve_lower(R, sums.gradient - posterior.m)
+    return Posterior(posterior.m + rho * solve_lower(R, half, transposed=True), R)
+
+
+def with_more_data(posterior: Posterior, factor: float) -> Posterior:
+    """q(v) with the mean kept and the precision of ``factor`` times as much of the same data.
+
+    Examples
+    --------
+    >>> with_more_data(Posterior(np.ones(1), np.array([[np.sqrt(2.0)]])), 3.0).R
+    array([[2.]])
+    """
+    identity = np.eye(len(posterior.m))
+    return Posterior(posterior.m, floored(identity + factor * (posterior.R @ posterior.R.T - identity), FLOOR))
+
+
+def with_bags(posterior: Posterior, sums: BagSums) -> Posterior:
+    """q(v) after a Newton step to the bound of more bags, whose sums at q(v) these are and whose prior q(v) is.
+
+    Examples
+    --------
+    >>> sums = BagSums(np.array([[3.0]]), np.array([2.0]), np.zeros(1), 0.0)
+    >>> q = with_bags(Posterior.prior(1), sums)
+    >>> q.m, q.R
+    (array([0.5]), array([[2.]]))
+    """
+    R = floored(posterior.R @ posterior.R.T + sums.curvature, FLOOR)
+    return Posterior(posterior.m + solve_lower(R, solve_lower(R, sums.gradient), transposed=True), R)
+
+
+def iterate_at(shards: Shards, gp: SparseGP, posterior: Posterior, noise: Array) -> Iterate:
+    """A pass over the data at q(v), with draws m + U noise."""
+    sums, local = bag_pass_over(shards, gp, draws_of(posterior, noise))
+    return Iterate(gp, posterior, sums, sums.bound(posterior.kl), local)
+
+
+def climb(
+    shards: Shards, gp: SparseGP, start: Posterior, noise: Array, begun: Iterate | None = None
+) -> Iterator[Iterate]:
+    """Steps without end; the bounds of what is yielded never fall.
+
+    Parameters
+    ----------
+    start : q(v) to start from.
+    noise : (M, S) standard normal draws.
+    begun : the iterate of an earlier run after which to go on, in place of ``gp`` and ``start``.
+    """
+    last, rho = begun, 1.0
+    gp = gp if begun is None else begun.gp
+    posterior = start if begun is None else begun.stepped(rho := min(2.0 * begun.weight, 1.0))
+    while True:
+        found = iterate_at(shards, gp, posterior, noise)
+        if last is not None and not found.bound.total >= last.bound.total:
+            rho *= 0.5
+            if rho >= SMALLEST_STEP:
+                posterior = last.stepped(rho)
+                continue
+            found = last  # it has settled
+        last = replace(found, step=1 if last is None else last.step + 1, weight=rho)
+        yield last
+        rho = min(2.0 * rho, 1.0)
+        posterior = last.stepped(rho)
+
+
+def newton(shards: Shards, gp: SparseGP, m: Array) -> Posterior:
+    """Laplace's approximation: the mode of log p(T | v) - |v|^2 / 2 from m (M,), and the floored curvature there."""
+    best, value, rho = Posterior(m, np.eye(len(m))), -np.inf, 1.0
+    here, at_mean = best, np.zeros((gp.size, 1))
+    bags = float(shards.weights.sum())
+    for _ in range(NEWTON_STEPS):
+        sums, _ = bag_pass_over(shards, gp, draws_of(here, at_mean))
+        found = float(sums.likelihood[0] - 0.5 * here.m @ here.m)
+        if not found >= value:
+            rho *= 0.5
+            if rho < SMALLEST_STEP:
+                break
+        else:
+            settled = found - value < NEWTON_RISE * bags
+            best, value, kept, rho = here, found, sums, min(2.0 * rho, 1.0)
+            if settled:
+                break
+        here = _newton_step(best.m, kept, rho)
+    return Posterior(best.m, _newton_step(best.m, kept, 1.0).R)
+
+
+def _newton_step(m: Array, sums: BagSums, rho: float) -> Posterior:
+    R = floored(sums.curvature + np.eye(len(m)), FLOOR)
+    return Posterior(m + rho * solve_lower(R, solve_lower(R, sums.gradient - m), transposed=True), R)

@@ -1,0 +1,126 @@
+"""Leave-one-bag-out for the variational posterior: its algebra, and what a fit without the bag says."""
+
+from dataclasses import replace
+from itertools import islice, pairwise
+
+import numpy as np
+import pytest
+
+from problems import make, offsets_of
+from psimil.inference.bag_pass import antithetic_draws, run_bag_pass
+from psimil.inference.leave_one_out import FLOOR, _by_features, _by_instances, leave_one_out
+from psimil.inference.variational import climb, newton
+
+SIZES = (1, 3, 2, 7, 3, 1, 12, 5)  # smaller and larger than M
+WEIGHTS = (1.0, 2.0, 0.0, 0.5, 3.0, 1.0, 1.0, 2.0)
+
+
+def fitted(steps=8, sizes=SIZES, **options):
+    problem, gp = make(3, sizes, **{"M": 5, "bias": 1.0, "residual": "projected", **options})
+    noise = antithetic_draws(gp.size, 64, seed=0)
+    *_, record = islice(climb(problem, gp, newton(problem, gp, np.zeros(gp.size)), noise), steps)
+    return problem, gp, record
+
+
+def curvature(problem, gp, local, keep):
+    """V' Lambda V over the bags in ``keep``, by dense algebra."""
+    V, total = gp.features(np.asarray(problem.X, dtype=float)), np.zeros((gp.size, gp.size))
+    signs = problem.likelihood.sign(problem.labels)
+    for b, (start, stop) in enumerate(pairwise(problem.labels.offsets)):
+        rows, w = slice(start, stop), problem.weights[b]
+        Lambda = np.diag(local.diagonal[rows]) + signs[b] * np.outer(local.vector[rows], local.vector[rows])
+        total += keep[b] * w * V[rows].T @ Lambda @ V[rows]
+    return total
+
+
+@pytest.mark.parametrize("residual", ["projected", "full"])
+@pytest.mark.parametrize("H", [np.inf, 20.0])
+@pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["equal", "weighted"])
+def test_it_is_the_newton_step_without_the_bag_at_the_same_sites(residual, H, weights):
+    problem, gp, record = fitted(residual=residual, H=H, weights=weights, rows=6)
+    q, local, V = record.posterior, record.local, gp.features(problem.X)
+    mean, variance, _ = leave_one_out(record, problem)
+    k = gp.residual_variance(problem.X, V)
+    for b, (start, stop) in enumerate(pairwise(problem.labels.offsets)):
+        rows, own = slice(start, stop), np.arange(len(SIZES)) == b
+        P = q.R @ q.R.T - curvature(problem, gp, local, own)
+        assert np.linalg.eigvalsh(P).min() > FLOOR
+        m = q.m - np.linalg.solve(P, V[rows].T @ (problem.weights[b] * local.gradient[rows]))
+        spread = np.einsum("nm,mk,nk->n", V[rows], np.linalg.inv(P), V[rows])
+        prior = np.square(V[rows]).sum(axis=1) if residual == "projected" else np.full(stop - start, 2.5)
+        np.testing.assert_allclose(mean[rows], V[rows] @ m, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(variance[rows], np.minimum(spread, prior) + k[rows], rtol=1e-9, atol=1e-9)
+
+
+def test_at_the_optimum_the_precision_without_a_bag_is_that_of_the_others():
+    problem, gp, record = fitted(60)
+    q, everything = record.posterior, np.ones(len(SIZES))
+    whole = np.eye(gp.size) + curvature(problem, gp, record.local, everything)
+    np.testing.assert_allclose(q.R @ q.R.T, whole, atol=0.05 * np.abs(whole).max())
+
+
+def test_it_comes_close_to_a_fit_without_the_bag():
+    """With fifty bags: bag by bag a fit of the others, from the mode on."""
+    sizes = tuple(np.random.default_rng(1).integers(1, 7, size=50))
+    problem, gp, record = fitted(20, sizes, variance=3.0)
+    mean, variance, _ = leave_one_out(record, problem)
+    V, noise, errors, moved = gp.features(problem.X), antithetic_draws(gp.size, 64, seed=0), [], []
+    for b, (start, stop) in list(enumerate(pairwise(offsets_of(sizes))))[::5]:
+        rows, weights = slice(start, stop), np.where(np.arange(50) == b, 0.0, 1.0)
+        others = replace(problem, weights=weights)
+        *_, end = islice(climb(others, gp, newton(others, gp, np.zeros(gp.size)), noise), 15)
+        scale = np.sqrt(np.square(V[rows] @ end.posterior.U).sum(axis=1))
+        errors.append((mean[rows] - V[rows] @ end.posterior.m) / scale)
+        moved.append((V[rows] @ (record.posterior.m - end.posterior.m)) / scale)
+        np.testing.assert_allclose(np.sqrt(variance[rows]) / scale, 1.0, atol=0.25)
+    error, move = (np.sqrt(np.square(np.concatenate(e)).mean()) for e in (errors, moved))
+    assert error < 0.15  # of a standard deviation
+    assert error < 0.35 * move  # where the bag itself moves its latents by this much
+
+
+def test_chunks_and_streamed_rows_agree():
+    problem, _, record = fitted()
+    first = leave_one_out(record, problem)
+    for rows, keep, whole in ((1, True, True), (4, False, True), (4, False, False), (10**6, False, False)):
+        found = leave_one_out(record, replace(problem, rows=rows, keep=keep, whole=whole))
+        np.testing.assert_allclose(found[:2], first[:2], rtol=1e-9, atol=1e-9)
+
+
+def test_a_bag_without_weight_is_already_left_out():
+    problem, gp, record = fitted(weights=WEIGHTS)
+    mean, variance, _ = leave_one_out(record, problem)
+    V, rows = gp.features(problem.X), problem.instance_weights == 0
+    np.testing.assert_allclose(mean[rows], (V @ record.posterior.m)[rows], atol=1e-10)
+    spread = np.square(V @ record.posterior.U).sum(axis=1)
+    np.testing.assert_allclose(variance[rows], spread[rows], rtol=1e-8)
+
+
+def sites(rng, n, M, scale, sign=1.0, bags=3):
+    """Bags (bags, n, M) with random sites; a large scale makes what is left indefinite."""
+    W = rng.normal(size=(bags, n, M)) / np.sqrt(M)
+    d, r = scale * rng.normal(size=(bags, n)), np.sqrt(scale) * rng.normal(size=(bags, n)) / n
+    return W, rng.normal(size=(bags, n)), d, r, np.full((bags, n), sign)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+@pytest.mark.parametrize("scale", [0.05, 30.0], ids=["definite", "indefinite"])
+@pytest.mark.parametrize(("n", "M"), [(1, 6), (4, 6), (6, 6), (9, 6)])
+def test_both_sides_of_the_algebra_agree_also_where_curvature_is_indefinite(n, M, scale, sign):
+    W, g, d, r, signs = sites(np.random.default_rng(n), n, M, scale, sign)
+    for b in range(len(W)):
+        B = np.eye(M) - W[b].T @ (np.diag(d[b]) + sign * np.outer(r[b], r[b])) @ W[b]
+        values, vectors = np.linalg.eigh(B)
+        assert scale > 1.0 or values.min() > 0.0
+        C = W[b] @ (vectors / np.maximum(np.abs(values), FLOOR)) @ vectors.T @ W[b].T
+        for side in (_by_features, _by_instances):
+            moved, half = (found[b] for found in side(W, g, d, r, signs))
+            np.testing.assert_allclose(half @ half.T, C, rtol=1e-7, atol=1e-8)
+            np.testing.assert_allclose(moved, C @ g[b], rtol=1e-7, atol=1e-8)
+
+
+def test_sites_of_the_last_pass_are_those_that_are_taken_away():
+    problem, gp, record = fitted()
+    noise = antithetic_draws(gp.size, 64, seed=0)
+    local, _ = run_bag_pass(problem, gp, record.posterior.m[:, None] + record.posterior.U @ noise)
+    np.testing.assert_allclose(record.local.gradient, local.gradient, rtol=1e-10)
+    np.testing.assert_array_equal(record.local.gradient_at(np.full(7, 9.0), slice(6, 13)), record.local.gradient[6:13])

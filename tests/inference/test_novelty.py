@@ -1,0 +1,114 @@
+"""Novelty: a slow search for the distance, ordinary bags and garbage, and the way back to the prior."""
+
+import numpy as np
+import pytest
+
+from problems import make
+from psimil import Bags
+from psimil.datasets import make_bags
+from psimil.inference.novelty import EXCEEDED, Novelty, nearest_points, reverted
+from tiny import problem, quick
+
+
+def slowly(Z, X, offsets):
+    """The squared distance d0^2, instance by instance."""
+    bag = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    squares = np.array([[np.sum((x - z) ** 2) for z in Z] for x in X])
+    nearest, highest = squares.argmin(axis=1), []
+    for b in range(len(offsets) - 1):
+        own = [set(bag[nearest == m]) == {b} for m in range(len(Z))]
+        seen = [m for m in range(len(Z)) if not own[m]] or list(range(len(Z)))
+        highest.append(squares[bag == b][:, seen].min(axis=1).max())
+    return sorted(highest)[int(np.ceil((1 - EXCEEDED) * (len(highest) - 1)))]
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("M", [1, 3, 12])
+def test_the_distance_is_that_of_a_slow_search(seed, M):
+    rng = np.random.default_rng(seed)
+    offsets = np.concatenate([[0], np.cumsum(rng.integers(1, 6, 150 if seed == 0 else 8))])
+    X = rng.standard_normal((offsets[-1], 2))
+    Z = X[rng.choice(len(X), M, replace=False)]
+    assert Novelty.learn(Z, X, offsets).square == pytest.approx(slowly(Z, X, offsets), rel=1e-9)
+
+
+def test_the_order_of_bags_and_instances_does_not_matter():
+    rng = np.random.default_rng(3)
+    some = [rng.standard_normal((n, 3)) for n in rng.integers(1, 7, 30)]
+    Z = np.concatenate(some)[::9]
+
+    def learned(bags):
+        return Novelty.learn(Z, np.concatenate(bags), np.cumsum([0, *map(len, bags)])).square
+
+    shuffled = [some[b][rng.permutation(len(some[b]))] for b in rng.permutation(30)]
+    assert learned(shuffled) == pytest.approx(learned(some), rel=1e-12)
+
+
+def test_permuted_bags_have_permuted_predictions():
+    bags, y, _ = problem()
+    model, order = quick(posterior="variational").fit(bags, y), np.random.default_rng(0).permutation(len(bags))
+    found, permuted = model.predict_dist(bags), model.predict_dist(bags[order])
+    np.testing.assert_allclose(permuted.novelty, found.novelty[order], rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(permuted.prob, found.prob[order], rtol=1e-12)
+
+
+def test_ordinary_bags_are_familiar_and_noise_is_not():
+    how = {"bag_size": (2, 6), "n_features": 3, "separation": 3.0}
+    bags, y, _ = make_bags(n_bags=120, seed=1, **how)
+    model = quick(posterior="variational").fit(bags, y)
+    assert (model.predict_dist(bags).novelty > 0.5).mean() <= 0.03
+    new = model.predict_dist(make_bags(n_bags=300, seed=2, **how)[0])
+    assert (new.novelty > 0.5).mean() <= 0.06  # five standard deviations of a count of 300 above 0.01 are 0.04
+    assert (new.instance_novelty > 0.5).mean() <= 0.02
+    away = np.random.default_rng(0).standard_normal((50, 3))
+    away *= 10 * np.sqrt(3) / np.linalg.norm(away, axis=1, keepdims=True)
+    noise = Bags(bags.X.mean(axis=0) + bags.X.std(axis=0) * away, np.arange(51))
+    found = model.predict_dist(noise)
+    assert (found.novelty > 0.5).all()
+    assert found.refer.all()
+
+
+def test_novelty_is_a_half_at_the_distance_and_rises_from_zero_to_one():
+    novelty = Novelty(4.0)
+    d = np.linspace(0, 40, 200)
+    found = novelty.of_squares(d**2)
+    np.testing.assert_allclose(found, 1 - 0.5 ** (d**2 / 4), rtol=1e-12, atol=1e-15)
+    assert (np.diff(found) >= 0).all()
+    assert Novelty(np.finfo(float).tiny).of_squares(np.array([0.0, 1e300])).tolist() == [0.0, 1.0]
+
+
+def test_far_away_there_is_the_prior_and_nearby_nothing_changes():
+    _, gp = make(bias=1.5, variance=2.0)
+    X = np.array([[0.1, 0.2], [0.5, 0.5], [30.0, 0.0], [3.0, 1.0]])
+    novelty, latent = np.array([0.0, 0.5, 1.0, 0.8]), (np.array([3.0, -2.0, 1.0, 4.0]), np.array([0.1, 0.2, 0.3, 0.4]))
+    mean, variance = reverted(gp, X, -0.7, latent, novelty)
+    prior = gp.kernel.variance + 1.5**2
+    assert (mean[:2] == latent[0][:2]).all()
+    assert (variance[:2] == latent[1][:2]).all()
+    assert (mean[2], variance[2]) == (-0.7, prior)
+    assert mean[3] == pytest.approx(0.4 * 4.0 + 0.6 * -0.7)
+    assert variance[3] == pytest.approx(0.4 * 0.4 + 0.6 * prior)
+
+
+def test_a_model_goes_back_to_its_prior():
+    bags, y, _ = problem()
+    model = quick(posterior="variational").fit(bags, y).model_
+    far = Bags(bags.X[:3] + 1e4, [0, 1, 3])
+    found = model.predict(far)
+    np.testing.assert_allclose(found.latent_mean, model.prior_mean, atol=1e-12)
+    x = model.scaling.apply(far.X, "float64")
+    np.testing.assert_allclose(found.latent_variance, model.gp.kernel.diagonal(x) + model.gp.bias**2, rtol=1e-12)
+    near = model.predict(bags)
+    usual = near.instance_novelty <= 0.5
+    assert usual.mean() > 0.9
+    assert (near.latent_mean[usual] == model.latent(bags.X)[0][usual]).all()
+
+
+def test_nearest_points_in_many_chunks(monkeypatch):
+    rng = np.random.default_rng(0)
+    X, Z = rng.standard_normal((57, 4)), rng.standard_normal((9, 4))
+    monkeypatch.setattr("psimil.inference.novelty.chunk_rows", lambda columns: 10)
+    index, square = nearest_points(X, Z)
+    wanted = np.square(X[:, None] - Z).sum(axis=2)
+    assert (index == wanted.argmin(axis=1)).all()
+    np.testing.assert_allclose(square, wanted.min(axis=1), rtol=1e-10)

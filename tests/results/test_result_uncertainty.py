@@ -1,0 +1,52 @@
+"""Novelty, margin, joint log-odds and interval ends of draws in results.safetensors."""
+
+import numpy as np
+import pytest
+
+from psimil.foundations.errors import InputError
+from psimil.inference.drawn import Bounds
+from psimil.results.result_file import NAME, read_result, write_result
+from psimil.results.result_set import ResultSet
+from tiny import problem, quick
+
+
+@pytest.mark.parametrize("posterior", ["sampled", "variational", "augmented"])
+def test_uncertainty_comes_back_bit_for_bit(posterior, tmp_path):
+    bags, y, _ = problem()
+    found = quick(posterior=posterior).fit(bags, y).predict_dist(bags)
+    ResultSet.of(found, truth=y).write(tmp_path / NAME)
+    again = ResultSet.load(tmp_path).prediction
+    assert again.margin == found.margin is not None
+    assert (found.bounds is not None) == (posterior == "sampled")
+    assert (found.log_odds_moments is not None) == (posterior == "variational")
+    assert (found.novelty is None) == (posterior == "augmented")
+    for name in ("bounds", "log_odds_moments"):
+        before, after = getattr(found, name), getattr(again, name)
+        assert type(before) is type(after)
+        assert all((a == b).all() for a, b in zip(before or (), after or (), strict=True))
+    for name in ("novelty", "instance_novelty", "lower", "upper", "instance_lower", "instance_upper", "refer"):
+        assert np.array_equal(getattr(found, name), getattr(again, name)), name
+    assert isinstance(again.bounds, Bounds) == (posterior == "sampled")
+
+
+FORGED = {
+    "margin": [np.array([-1.0]), np.array([np.nan]), np.array([1.0, 2.0]), np.empty(0), np.array([1])],
+    "instance_novelty": [-0.1, 1.1, np.nan],
+    "lower": [-0.1, 1.1, np.nan],
+    "instance_upper": [-0.1, 1.1, np.nan],
+}
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_forged_uncertainty_is_refused(name, tmp_path):
+    bags, y, _ = problem()
+    found = quick(posterior="sampled").fit(bags, y).predict_dist(bags)
+    ResultSet.of(found, truth=y).write(tmp_path / NAME)
+    tensors, texts, header = read_result(tmp_path / NAME)
+    write_result(tmp_path / NAME, tensors, texts, header)
+    for value in FORGED[name]:
+        forged = value if np.ndim(value) else np.full_like(tensors[name], value)
+        with pytest.raises(InputError, match=f'array "{name}"'):
+            write_result(tmp_path / NAME, tensors | {name: forged}, texts, header)
+    with pytest.raises(InputError, match="has shape"):
+        write_result(tmp_path / NAME, tensors | {name: np.tile(tensors[name], 2)}, texts, header)
