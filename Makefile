@@ -70,8 +70,8 @@ security: $(DEV)  ## Write the table of docs/security.md from fuzz/campaigns.jso
 mutants: $(DEV)  ## Write the tables of docs/testing.md from docs/mutants.csv
 	$(BIN)/python scripts/write_mutants.py docs/mutants.csv docs/testing.md
 
-gap: $(DEV)  ## Measure the gap of the variational posterior, write docs/inference-gap.md
-	$(ONE_THREAD) $(BIN)/python scripts/write_gap.py docs
+gap: $(DEV)  ## Measure the gap of the posteriors, write docs/inference-gap.md; DATA=folder adds RSNA, CQ500 and MNIST
+	$(ONE_THREAD) $(BIN)/python scripts/write_gap.py docs $(if $(DATA),--data $(DATA))
 
 docs: $(DEV)  ## Build the site in site/, run every block of README and docs/, check notation
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

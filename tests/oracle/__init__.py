@@ -6,11 +6,12 @@ whether the sampler itself is right; quadrature and importance sampling give log
 
 from oracle.coverage import interval_coverage
 from oracle.evidence import Evidence, quadrature_evidence, sampled_evidence
-from oracle.gap import bound_gap, compare, gap_summary, settle
+from oracle.gap import bound_gap, compare, settle
 from oracle.gibbs import draw_posterior, sweep
 from oracle.latent_model import LatentModel, model_of, simulate
 from oracle.polya_gamma import draw_polya_gamma
 from oracle.ranks import Ranks, simulated_ranks
+from oracle.slices import mixed_sweep, slice_step
 
 __all__ = [
     "Evidence",
@@ -20,13 +21,14 @@ __all__ = [
     "compare",
     "draw_polya_gamma",
     "draw_posterior",
-    "gap_summary",
     "interval_coverage",
+    "mixed_sweep",
     "model_of",
     "quadrature_evidence",
     "sampled_evidence",
     "settle",
     "simulate",
     "simulated_ranks",
+    "slice_step",
     "sweep",
 ]

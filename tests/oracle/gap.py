@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from oracle.evidence import Evidence, sampled_evidence
 from oracle.gibbs import draw_posterior, mean_and_error
 from oracle.latent_model import LatentModel, model_of, prior_root
-from psimil.figures.canvas import check_columns
 from psimil.foundations.errors import InputError
 from psimil.foundations.logistic import sigmoid, softplus
+from psimil.inference.aggregates import NoisyOr
 from psimil.inference.ascent import KernelState, Pass, ascend
 from psimil.inference.joint import joint_std
-from psimil.inference.moments import IDENTITY, NoisyOr, instance_moments
+from psimil.inference.moments import IDENTITY, instance_moments
 from psimil.inference.posterior import latent_moments
 from psimil.inference.shards import Shard
 from psimil.inference.sparse_gp import SparseGP
@@ -121,33 +121,6 @@ def compare(
         for name, value in ours.items()
     ]  # fmt: skip
     return pd.concat(frames, ignore_index=True)
-
-
-def gap_summary(table: pd.DataFrame) -> pd.DataFrame:
-    """Size of the gap by quantity: mean difference, mean and largest absolute difference, and the oracle's own error.
-
-    Parameters
-    ----------
-    table : of :func:`compare`, or several of them below each other.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> row = {"quantity": "latent mean", "item": 0, "variational": 1.0, "oracle": 1.5, "error": 0.01}
-    >>> gap_summary(pd.DataFrame([row])).to_dict("list")
-    {'quantity': ['latent mean'], 'n': [1], 'mean_difference': [-0.5], 'mean_absolute': [0.5], 'largest': [0.5],
-     'oracle_error': [0.01]}
-    """
-    import pandas as pd
-
-    check_columns(table, ("quantity", "variational", "oracle", "error"), "oracle.compare")
-    rows = []
-    for name, part in table.groupby("quantity", sort=False):
-        difference = part["variational"] - part["oracle"]
-        rows.append({"quantity": name, "n": len(part), "mean_difference": difference.mean(),
-                     "mean_absolute": difference.abs().mean(), "largest": difference.abs().max(),
-                     "oracle_error": part["error"].mean()})  # fmt: skip
-    return pd.DataFrame(rows)
 
 
 def _variational(

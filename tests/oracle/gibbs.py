@@ -6,6 +6,7 @@ of a two-block sampler is reversible; the ranks rest on that. Many chains run at
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from psimil.foundations.errors import InputError
 from psimil.foundations.numbers import at_least, generator
 
 Array = NDArray[Any]
+Sweep = Callable[[LatentModel, Array, Array, np.random.Generator], Array]
 
 
 def sweep(model: LatentModel, T: Array, w: Array, rng: np.random.Generator) -> Array:
@@ -79,6 +81,7 @@ def draw_posterior(
     burn_in: int = 200,
     draws: int = 200,
     thin: int = 1,
+    step: Sweep = sweep,
 ) -> Array:
     """Draws of w from p(w | T), from chains that start at independent draws of the prior.
 
@@ -87,6 +90,7 @@ def draw_posterior(
     T : (B,) bag labels, the same in every chain; or (chains, B), one data set per chain.
     burn_in : sweeps of each chain before the first draw.
     thin : sweeps from one draw to the next.
+    step : a sweep of the sampler.
 
     Returns
     -------
@@ -110,10 +114,10 @@ def draw_posterior(
     w = rng.standard_normal((chains, model.W.shape[1]))
     kept = np.empty((draws, *w.shape))
     for _ in range(burn_in):
-        w = sweep(model, T, w, rng)
+        w = step(model, T, w, rng)
     for i in range(draws):
         for _ in range(thin):
-            w = sweep(model, T, w, rng)
+            w = step(model, T, w, rng)
         kept[i] = w
     return kept
 

@@ -15,14 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import chi2
 
-from oracle.gibbs import sweep
+from oracle.gibbs import Sweep, sweep
 from oracle.latent_model import LatentModel, simulate
 from psimil.foundations.errors import InputError
 from psimil.foundations.logistic import sigmoid
 from psimil.foundations.numbers import at_least, generator
 
 Array = NDArray[Any]
-Sweep = Callable[[LatentModel, Array, Array, np.random.Generator], Array]
 
 # Statistics that look at the data find samplers that ignore them, which others cannot.
 STATISTICS: dict[str, Callable[[LatentModel, Array, Array], Array]] = {
