@@ -87,7 +87,7 @@ def test_no_callbacks_may_be_said_with_none():
         ({"verbose": "loud"}, "verbose must be a whole number >= 0, got 'loud'."),
         ({"verbose": -1}, "verbose must be a whole number >= 0, got -1."),
         ({"feature_fingerprint": 7}, "feature_fingerprint must be text, got 7."),
-        ({"n_inducing": "8"}, "n_inducing must be a whole number >= 1, got '8'."),
+        ({"n_inducing": "8"}, "n_inducing must be \"auto\" or a whole number >= 1, got '8'."),
         ({"H": "100"}, "H must be a number > 0, got '100'."),
         ({"threshold": "0.5"}, "threshold must be a number between 0 and 1, got '0.5'."),
         ({"density": GammaMixture}, "density is the class GammaMixture. Give an instance: GammaMixture(...)."),

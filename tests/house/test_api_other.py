@@ -9,14 +9,12 @@ from oracle import (
     LatentModel,
     draw_polya_gamma,
     draw_posterior,
-    gap_summary,
     model_of,
     quadrature_evidence,
     sampled_evidence,
     simulate,
     simulated_ranks,
 )
-from oracle.gap_figure import plot_gap
 from psimil import VGPMIL
 from psimil.figures import (
     history_table,
@@ -37,10 +35,6 @@ RNG = np.random.default_rng(0)
 HISTORY = [{"stage": "fit", "iteration": 1, "elbo": -9.5}]
 
 FIGURES = {
-    "gap of other columns": (lambda: plot_gap(OTHER), "the table has no column quantity, variational, oracle, error."),
-    "gap of nothing": (lambda: plot_gap(None), "the table must be that of oracle.compare, got NoneType."),
-    "summary of other columns": (lambda: gap_summary(OTHER), "the table has no column quantity, variational"),
-    "summary of nothing": (lambda: gap_summary([1]), "the table must be that of oracle.compare, got list."),
     "referral of a frame": (lambda: plot_referral(OTHER), "curves must be tables by model, got DataFrame."),
     "referral of other columns": (lambda: plot_referral({"a": OTHER}), "the table has no column fraction_kept, error."),
     "referral of lists": (
@@ -145,7 +139,6 @@ def test_a_refused_figure_opens_no_window():
     for call in (
         lambda: plot_history(None),
         lambda: plot_theta({}),
-        lambda: plot_gap(OTHER),
         lambda: plot_referral({}),
     ):
         with pytest.raises(InputError):
