@@ -146,6 +146,8 @@ def assert_same(one, other, **close):
 @pytest.mark.parametrize("density", [HyperbolicSecant(), SmoothLaplace(0.4, 1.0), CUSTOM], ids=name)
 @pytest.mark.parametrize("residual", ["projected", "full"])
 def test_kept_whitened_late_and_streamed_sums_agree(residual, density):
+    # the curvature of a density of one's own is a difference of differences: rounding of f comes out larger
+    close = {"rtol": 1e-7, "atol": 1e-7} if density is CUSTOM else CLOSE
     sizes = np.random.default_rng(0).integers(1, 8, size=40)
     weights = np.random.default_rng(1).choice([0.5, 1.0, 2.0], 40)
     problem, gp = make(6, sizes, M=8, residual=residual, bias=1.0, density=density, weights=weights)
@@ -156,13 +158,13 @@ def test_kept_whitened_late_and_streamed_sums_agree(residual, density):
         other = replace(problem, keep=False, whole=whole, rows=rows)
         assert other.unwhitened(gp) == (residual == "projected")
         found, sums = run_bag_pass(other, gp, draws)
-        assert_same(sums, expected)
+        assert_same(sums, expected, **close)
         for field in ("gradient", "diagonal", "vector", "pi"):
-            np.testing.assert_allclose(getattr(found, field), getattr(local, field), **CLOSE)
-        np.testing.assert_allclose(GradientTask(gp, draws)(other)[1], slopes[1], **CLOSE)
+            np.testing.assert_allclose(getattr(found, field), getattr(local, field), **close)
+        np.testing.assert_allclose(GradientTask(gp, draws)(other)[1], slopes[1], **close)
     shards = StreamedShards(problem.X, problem.labels, weights, Scaling.identity(2), density, rows=30)
     assert len(shards.ranges) > 3
-    assert_same(bag_pass_over(shards, gp, draws)[0], expected)
+    assert_same(bag_pass_over(shards, gp, draws)[0], expected, **close)
 
 
 def test_blocks_that_fit_a_cache_change_nothing(monkeypatch):
