@@ -126,7 +126,7 @@ def _facts(job: Job, found: Entry, model: Any, material: Material) -> dict[str, 
     }
     if found.is_gaussian_process:
         facts |= {
-            "n_inducing": model.n_inducing,
+            "n_inducing": None if model.n_inducing == "auto" else model.n_inducing,
             "standardize": model.standardize,
             "aggregate": model.model_.aggregate,
             "kernel": str(model.kernel_),
