@@ -241,9 +241,9 @@ def test_too_few_draws_and_a_density_that_is_zero_at_the_mean_are_refused():
 def test_warnings_name_the_numbers_and_a_remedy():
     warn_if_bad(Chains(np.zeros((1, 1)), 1.01, 400.0, 0, 0.8))
     for r_hat, size, lost, said in (
-        (1.0234, 900.0, 0, "posterior: R-hat is 1.023, above 1.01. Ask for more draws"),
-        (1.0, 87.4, 0, "the smallest effective sample size is 87, below 400. Ask"),
-        (1.0, 900.0, 3, "posterior: 3 trajectories diverged. Ask"),
+        (1.0234, 900.0, 0, "posterior: R-hat is 1.023, above 1.01. Fit again with another random_state"),
+        (1.0, 87.4, 0, "the smallest effective sample size is 87, below 400. Fit again"),
+        (1.0, 900.0, 3, "posterior: 3 trajectories diverged. Fit again"),
         (np.nan, 900.0, 0, "R-hat is nan"),
     ):
         with pytest.warns(DataWarning, match=said):

@@ -130,7 +130,7 @@ def warn_if_bad(chains: Chains) -> None:
     if chains.divergences:
         bad.append(f"{chains.divergences} trajectories diverged")
     if bad:
-        cure = "Ask for more draws and a longer warm-up, or use the variational posterior."
+        cure = "Fit again with another random_state, or use the variational posterior."
         warnings.warn(f"draws may not represent the posterior: {'; '.join(bad)}. {cure}", DataWarning, stacklevel=2)
 
 
