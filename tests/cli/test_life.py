@@ -62,13 +62,13 @@ def test_passes_that_converge_are_not_counted_up_to_the_limit(told):
 def settle(*bounds, tol=0.01, moved=0):
     convergence = Convergence(tol, 10)
     for number, bound in enumerate(bounds, start=1):
-        convergence(SimpleNamespace(bound=SimpleNamespace(total=bound), kernel_moved=number <= moved))
+        convergence(SimpleNamespace(bound=SimpleNamespace(total=bound), change=None, kernel_moved=number <= moved))
     return convergence
 
 
 def test_the_fall_of_the_rise_tells_how_many_passes_are_left():
     halving = settle(-160.0, -80.0, -40.0, -20.0, -10.0)  # rises of 8, 4, 2, 1 nats per bag
-    assert halving.rises == [8.0, 4.0, 2.0, 1.0]
+    assert halving.left == [8.0, 4.0, 2.0, 1.0]
     assert halving.expected(5, None, 100) == 5 + 7  # 1 / 2^7 < 0.01
     assert halving.expected(5, None, 9) == 9
     assert settle(-160.0, -80.0).expected(2, None, 100) is None
@@ -80,7 +80,7 @@ def test_while_the_kernel_moves_its_steps_are_waited_for():
     moving = settle(-160.0, -80.0, moved=2)
     assert moving.expected(2, 32, 100) == 32 + SETTLING
     assert moving.expected(2, 32, 20) == 20
-    assert settle(-160.0, -80.0, -40.0, moved=2).rises == [4.0]
+    assert settle(-160.0, -80.0, -40.0, moved=2).left == [4.0]
     assert moving.expected(40, 32, 100) == 41
 
 

@@ -80,7 +80,7 @@ CONSTRAINTS: dict[str, Constraint] = {
     "aggregate": _one_of("auto", *AGGREGATES),
     "start": ('"labels" or a number in (0, 1]', lambda v: v == "labels" or _real("", lambda v: 0 < v <= 1)[1](v)),
     "max_iter": _whole(0),
-    "tol": _real("a number >= 0", lambda v: v >= 0),
+    "tol": _optional(_real("a number >= 0", lambda v: v >= 0)),
     "accelerate": FLAG,
     "early_stopping": _one_of(None, "auc", "log_loss", "loo"),
     "patience": _whole(1),
@@ -98,6 +98,8 @@ CONSTRAINTS: dict[str, Constraint] = {
     "feature_fingerprint": ("text", lambda v: v is None or isinstance(v, str)),
     "verbose": ("a whole number >= 0", lambda v: isinstance(v, (Integral, np.bool_)) and int(v) >= 0),
 }
+
+SETTLED_BOUND = 5e-4  # rise per bag below which passes of the augmented posterior end
 
 # Values of earlier versions, and what stands in their place: said in errors, and put into parameters of older files
 RENAMED: dict[tuple[str, str], Any] = {
@@ -178,6 +180,8 @@ def options_of(parameters: dict[str, Any], n_features: int) -> Options:
     values = {f.name: parameters[f.name] for f in fields(Options) if f.name in parameters} | {"posterior": posterior}
     if parameters["calibrate"] is None:
         values["calibrate"] = "auto" if posterior == "augmented" else False
+    if parameters["tol"] is None:
+        values["tol"] = SETTLED_BOUND if posterior == "augmented" else Options.tol
     if parameters["inducing_points"] is not None:
         Z = as_real(parameters["inducing_points"], "inducing_points")
         if Z.ndim != 2 or Z.shape[1] != n_features or len(Z) == 0 or not np.isfinite(Z).all():

@@ -68,8 +68,9 @@ class PsiVGPMIL(OnlineLearning, BagPredictor, Parameters):
         Start from the bag labels, or from pi ~ U(0, start).
     max_iter : int, default 100
         Passes at most per stage.
-    tol : float, default 5e-4
-        Rise of the bound per bag, in nats, below which the passes of a stage end.
+    tol : float, default None
+        Where passes end: q(v) would move by fewer nats, 0.01 by default; or, of the augmented posterior, the bound of a
+        bag rose by fewer, 5e-4 by default.
     accelerate : bool, default True
         Over-relaxed steps of q(v), taken back where they lower the bound; False iterates exactly as in the paper.
     early_stopping : {None, "auc", "log_loss", "loo"}, default None
@@ -217,8 +218,8 @@ class PsiVGPMIL(OnlineLearning, BagPredictor, Parameters):
         kept = rows[-1] if self.early_stopping is None else max(rows, key=lambda row: row[score])
         self.elbo_, self.n_iter_, self.converged_ = float(kept["elbo"]), len(training.history), training.converged
         self.training_counts_ = {"bags": len(found), "positive": int(T.sum()), "instances": len(found.X)}
-        if not self.converged_ and self.early_stopping is None and self.max_iter > 0 and self.tol > 0:
-            settle = f"the bound had not settled after {self.max_iter} passes; raise max_iter or tol."
+        if not self.converged_ and self.early_stopping is None and self.max_iter > 0 and self.tol != 0:
+            settle = f"the posterior had not settled after {self.max_iter} passes; raise max_iter or tol."
             warnings.warn(settle, ConvergenceWarning, stacklevel=2)
         return self
 

@@ -83,6 +83,7 @@ class Pass:
     kernel_moved: bool = False
     weight: float = 1.0
     local: Local | None = None
+    change: ClassVar[None] = None  # the bound tells where to stop
 
     @property
     def next_posterior(self) -> Posterior:

@@ -42,7 +42,7 @@ class Parameters:
     aggregate: str = "noisy_or"
     start: str | float = "labels"
     max_iter: int = 100
-    tol: float = 5e-4
+    tol: float | None = None
     accelerate: bool = True
     early_stopping: str | None = None
     patience: int = 10
@@ -74,6 +74,7 @@ class Options(Parameters):
 
     density: Density = HyperbolicSecant()  # noqa: RUF009 - frozen
     calibrate: str | bool = False
+    tol: float = 0.01
     rule: Rule = EXACT
     learning: KernelLearning = FIXED
     prior: type[SparseGP] = SparseGP

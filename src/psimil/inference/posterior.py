@@ -12,7 +12,7 @@ from scipy.linalg import cho_solve
 
 from psimil.compute.blas import multiply_upper
 from psimil.compute.numpy_backend import chunk_rows, ordered_map, scratch, single_threaded_blas
-from psimil.foundations.linalg import cholesky, inverse_upper
+from psimil.foundations.linalg import cholesky, inverse_upper, solve_lower
 from psimil.inference.sparse_gp import SparseGP
 
 Array = NDArray[Any]
@@ -56,6 +56,19 @@ class Posterior:
         """KL(q(v) || N(0, I))."""
         trace = np.square(self.U).sum()
         return float(0.5 * (trace + self.m @ self.m - len(self.m)) + np.log(np.diag(self.R)).sum())
+
+    def divergence(self, other: Posterior) -> float:
+        """KL(q(v) || other) in nats.
+
+        Examples
+        --------
+        >>> Posterior.prior(2).divergence(Posterior(np.array([0.0, 2.0]), np.eye(2)))
+        2.0
+        """
+        root = solve_lower(self.R, other.R)  # trace(S_self P_other) is the sum of its squares
+        mean = other.R.T @ (self.m - other.m)
+        logs = np.log(np.diag(self.R)).sum() - np.log(np.diag(other.R)).sum()
+        return float(0.5 * (np.square(root).sum() + mean @ mean - len(mean)) + logs)
 
 
 def from_natural(precision: Array, linear: Array) -> Posterior:

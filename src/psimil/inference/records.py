@@ -37,6 +37,10 @@ class Record(Protocol):
         """L by its terms: ``total`` and ``as_dict()``."""
 
     @property
+    def change(self) -> float | None:
+        """Nats by which q(v) would still move; None where only the bound tells that it has settled."""
+
+    @property
     def local(self) -> Sites | None:
         """What was found for every instance, where all data are in memory."""
 
@@ -70,30 +74,40 @@ class Sites(Protocol):
 
 @dataclass
 class Convergence:
-    """Stop when a pass raised the bound by less than ``tol`` nats per bag and no kernel step is to come."""
+    """Stop when q(v) would move by less than ``tol`` nats, or a pass raised the bound by less than that per bag.
+
+    The first where a record tells it, the second elsewhere, and neither while a kernel step is to come.
+    """
 
     tol: float
     bags: int
     previous: float | None = None
     converged: bool = False
-    rises: list[float] = field(default_factory=list)  # nats per bag, of passes since the kernel moved last
+    left: list[float] = field(default_factory=list)  # what is compared with tol, of passes since the kernel moved last
     moved: bool = False
 
     def __call__(self, record: Record) -> bool:
         """Whether to stop after this record."""
-        bound = record.bound.total
+        bound, left = record.bound.total, record.change
+        if left is None and self.previous is not None:
+            left = (bound - self.previous) / self.bags
         if record.kernel_moved or self.moved:
-            self.rises.clear()
-        self.moved = record.kernel_moved
-        if self.previous is not None:
-            self.rises.append((bound - self.previous) / self.bags)
-        if self.previous is not None and not record.kernel_moved:
-            self.converged = abs(bound - self.previous) <= self.tol * self.bags
-        self.previous = bound
+            self.left.clear()
+        self.moved, self.previous = record.kernel_moved, bound
+        if left is not None:
+            self.left.append(left)
+            if not record.kernel_moved:
+                self.converged = abs(left) <= self.tol
         return self.converged
 
+    def note(self, record: Record) -> str:
+        """What is left, for a line of progress; empty after the first pass of a bound."""
+        if not self.left:
+            return ""
+        return f"bound {self.left[-1]:+.1g} per bag" if record.change is None else f"{self.left[-1]:.1g} nats to go"
+
     def expected(self, step: int, moves: int | None, most: int) -> int | None:
-        """Passes until the bound settles if its rise goes on falling as it did; None before that can be told.
+        """Passes until it settles if what is left goes on falling as it did; None before that can be told.
 
         Parameters
         ----------
@@ -105,9 +119,9 @@ class Convergence:
             return most
         if moves is not None and step <= moves:
             return min(moves + SETTLING, most)
-        first, last = (abs(self.rises[0]), abs(self.rises[-1])) if self.rises else (0.0, 0.0)
-        if len(self.rises) > 2 and self.tol < last < first:
-            rate = log(first / last) / (len(self.rises) - 1)
+        first, last = (abs(self.left[0]), abs(self.left[-1])) if self.left else (0.0, 0.0)
+        if len(self.left) > 2 and self.tol < last < first:
+            rate = log(first / last) / (len(self.left) - 1)
             return min(step + ceil(log(last / self.tol) / rate), most)
         return None if moves is None else min(max(step + 1, moves + SETTLING), most)
 

@@ -209,8 +209,8 @@ class Fit:
             stop = convergence(record)
             of = None if stopping else convergence.expected(record.step, moves, most)
             notes = [f"at most {most}"] if of is None else []
-            notes += [f"bound {rise:+.1g} per bag" for rise in convergence.rises[-1:]]
-            tell(PASSES[stage], record.step, of, ", ".join(notes))
+            notes += [convergence.note(record)]
+            tell(PASSES[stage], record.step, of, ", ".join(filter(None, notes)))
             if stopping is not None:
                 stop = stopping(record)
                 row[f"eval_{options.early_stopping}"] = stopping.scores[-1]

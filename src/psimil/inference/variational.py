@@ -5,15 +5,19 @@ A step of size rho from q(v) with precision P and mean m, given the sums of :mod
     P <- (1 - rho) P + rho (I + curvature),    m <- m + rho P^-1 (gradient - m),
 
 a damped natural gradient. The curvature of a positive bag is negative in all directions but one, so that eigenvalues
-are kept above a floor. The expectations are means over fixed draws, so the bound is a deterministic function; a step
-that lowers it is taken back and halved. With a single draw at the mean the same steps are Newton's, and lead to the
-mode of the posterior from which the variational ones start.
+are kept above a floor. A fixed point is sought, m = V' E g and P = I + curvature. Near it a full step leads back and
+forth in some directions of P and straight to it in others; half a step does the reverse, so that the two alternate. How
+far q(v) still is from it is the divergence of a full step. The expectations are means over fixed draws, so that bound
+and divergence are deterministic; a step that raises neither the bound nor lowers the divergence is taken back and
+halved. With a single draw at the mean the same steps are Newton's, and lead to the mode of the posterior from which the
+variational ones start.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -28,7 +32,7 @@ from psimil.inference.sparse_gp import SparseGP
 Array = NDArray[Any]
 
 FLOOR = 0.1  # smallest eigenvalue of a precision whose prior part is I
-SMALLEST_STEP = 1.0 / 64.0
+SMALLEST_STEP, GROWTH = 1.0 / 64.0, 1.2  # of a step, and what a step that was taken lets the next ones grow by
 NEWTON_STEPS, NEWTON_RISE = 50, 1e-5  # steps to the mode at most, and nats per bag below which it is found
 
 
@@ -42,7 +46,7 @@ class Iterate:
     sums, bound, local : as they were found at q(v); ``local`` where all data are in memory.
     step : 1, 2, ...
     kernel_moved : whether the kernel is still to change.
-    weight : size of the step that led here.
+    weight : size of a full step; every second one is half of it.
     """
 
     gp: SparseGP
@@ -59,9 +63,18 @@ class Iterate:
         """q(v) itself: a step from it may still be taken back."""
         return self.posterior
 
+    @cached_property
+    def change(self) -> float:
+        """How far q(v) is from its fixed point: the divergence of a full step from it, in nats."""
+        return self.stepped(1.0).divergence(self.posterior)
+
     def stepped(self, rho: float) -> Posterior:
         """q(v) after a step of size ``rho``."""
         return natural_step(self.posterior, self.sums, rho)
+
+    def next_step(self, weight: float) -> Posterior:
+        """q(v) after a full step or half of one, in turn, of this weight."""
+        return self.stepped(weight if self.step % 2 else 0.5 * weight)
 
 
 def natural_step(posterior: Posterior, sums: BagSums, rho: float) -> Posterior:
@@ -116,7 +129,7 @@ def iterate_at(shards: Shards, gp: SparseGP, posterior: Posterior, noise: Array)
 def climb(
     shards: Shards, gp: SparseGP, start: Posterior, noise: Array, begun: Iterate | None = None
 ) -> Iterator[Iterate]:
-    """Steps without end; the bounds of what is yielded never fall.
+    """Steps without end; each raises the bound, or comes closer to the fixed point.
 
     Parameters
     ----------
@@ -124,21 +137,19 @@ def climb(
     noise : (M, S) standard normal draws.
     begun : the iterate of an earlier run after which to go on, in place of ``gp`` and ``start``.
     """
-    last, rho = begun, 1.0
-    gp = gp if begun is None else begun.gp
-    posterior = start if begun is None else begun.stepped(rho := min(2.0 * begun.weight, 1.0))
+    last = begun
+    if last is None:
+        yield (last := replace(iterate_at(shards, gp, start, noise), step=1))
     while True:
-        found = iterate_at(shards, gp, posterior, noise)
-        if last is not None and not found.bound.total >= last.bound.total:
-            rho *= 0.5
-            if rho >= SMALLEST_STEP:
-                posterior = last.stepped(rho)
-                continue
+        weight, step = min(GROWTH * last.weight, 1.0), last.step + 1
+        while weight >= SMALLEST_STEP:
+            found = iterate_at(shards, last.gp, last.next_step(weight), noise)
+            if found.bound.total >= last.bound.total or found.change < last.change:
+                break
+            weight *= 0.5
+        else:
             found = last  # it has settled
-        last = replace(found, step=1 if last is None else last.step + 1, weight=rho)
-        yield last
-        rho = min(2.0 * rho, 1.0)
-        posterior = last.stepped(rho)
+        yield (last := replace(found, step=step, weight=max(weight, SMALLEST_STEP)))
 
 
 def newton(shards: Shards, gp: SparseGP, m: Array) -> Posterior:
