@@ -66,6 +66,17 @@ def smallest_eigenvalue(L: Array) -> float:
     return float(lapack.dpocon(L.T, 1.0, uplo="U")[0])
 
 
+def is_positive_definite(P: Array) -> bool:
+    """Whether P (M, M) has a Cholesky factor.
+
+    Examples
+    --------
+    >>> is_positive_definite(np.diag([1.0, 1e-3])), is_positive_definite(np.diag([1.0, -1e-3]))
+    (True, False)
+    """
+    return bool(lapack.dpotrf(P, lower=1)[1] == 0)
+
+
 def floored(P: Array, floor: float) -> Array:
     """Lower Cholesky factor of P (M, M) with eigenvalues below ``floor`` replaced by their sizes, or by ``floor``.
 
@@ -79,7 +90,7 @@ def floored(P: Array, floor: float) -> Array:
         raise NumericalFailure(f"precision ({len(P)} x {len(P)}) has non-finite entries")
     shifted = P.copy()
     shifted[np.diag_indices_from(P)] -= floor
-    if lapack.dpotrf(shifted, lower=1)[1] != 0:
+    if not is_positive_definite(shifted):
         values, vectors = np.linalg.eigh(P)
         P = (vectors * np.maximum(np.abs(values), floor)) @ vectors.T
     return np.ascontiguousarray(lapack.dpotrf(P, lower=1, clean=1)[0])

@@ -28,8 +28,7 @@ from psimil.model.densities import is_logistic
 
 Array = NDArray[Any]
 
-DRAWED = 2.0**18  # instances times draws, about; and the fewest and the most draws
-FEWEST, MOST = 32, 128
+DRAWED, FEWEST, MOST = 2.0**22, 32, 512  # instances times draws, about; and the fewest and the most draws
 CACHED = 1 << 15  # instances times draws at a time: the dozen arrays of a likelihood stay in the cache of a core
 
 
@@ -121,20 +120,25 @@ def antithetic_draws(size: int, count: int, seed: int) -> Array:
     return np.hstack([half, -half])
 
 
-def draws_for(instances: int) -> int:
+def draws_for(instances: int, fewer: int = 1) -> int:
     """Number of draws for so many instances: as many as are cheap next to the products, at least 32.
+
+    Parameters
+    ----------
+    fewer : times fewer of them are wanted.
 
     Examples
     --------
-    >>> draws_for(500), draws_for(20_000), draws_for(10**6)
-    (128, 32, 32)
+    >>> draws_for(500), draws_for(20_000), draws_for(10**6), draws_for(500, fewer=4)
+    (512, 128, 32, 128)
     """
-    return int(np.clip(2 ** int(np.log2(max(DRAWED / instances, 1.0))), FEWEST, MOST))
+    count = 2 ** int(np.log2(max(DRAWED / instances, 1.0)))
+    return int(np.clip(min(count, MOST) // fewer, FEWEST, MOST))
 
 
-def first_noise(gp: SparseGP, instances: int, seed: int) -> Array:
+def first_noise(gp: SparseGP, instances: int, seed: int, fewer: int = 1) -> Array:
     """(M, S) standard normal draws for a data set of so many instances."""
-    return antithetic_draws(gp.size, draws_for(instances), seed)
+    return antithetic_draws(gp.size, draws_for(instances, fewer), seed)
 
 
 def run_bag_pass(shard: Shard, gp: SparseGP, v: Array) -> tuple[BagLocal, BagSums]:

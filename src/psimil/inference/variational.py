@@ -5,12 +5,12 @@ A step of size rho from q(v) with precision P and mean m, given the sums of :mod
     P <- (1 - rho) P + rho (I + curvature),    m <- m + rho P^-1 (gradient - m),
 
 a damped natural gradient. The curvature of a positive bag is negative in all directions but one, so that eigenvalues
-are kept above a floor. A fixed point is sought, m = V' E g and P = I + curvature. Near it a full step leads back and
-forth in some directions of P and straight to it in others; half a step does the reverse, so that the two alternate. How
-far q(v) still is from it is the divergence of a full step. The expectations are means over fixed draws, so that bound
-and divergence are deterministic; a step that raises neither the bound nor lowers the divergence is taken back and
-halved. With a single draw at the mean the same steps are Newton's, and lead to the mode of the posterior from which the
-variational ones start.
+are kept above a floor, and no step is as long as would double a variance. The optimum is a fixed point, m = V' E g and
+P = I + curvature. Near it a full step leads to it in some directions of P and back and forth in others; with half a
+step it is the other way round, so that the two alternate. How far q(v) still is from it is the divergence of a full
+step. The expectations are means over fixed draws, so that bound and divergence are deterministic; a step that neither
+raises the bound nor lowers the divergence is taken back and halved. With a single draw at the mean the same steps are
+Newton's, and lead to the mode of the posterior from which the variational ones start.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.foundations.linalg import floored, solve_lower
+from psimil.foundations.linalg import floored, is_positive_definite, solve_lower
 from psimil.inference.bag_pass import BagBound, BagLocal, BagSums, bag_pass_over, draws_of
 from psimil.inference.posterior import Posterior
 from psimil.inference.shards import Shards
@@ -33,6 +33,7 @@ Array = NDArray[Any]
 
 FLOOR = 0.1  # smallest eigenvalue of a precision whose prior part is I
 SMALLEST_STEP, GROWTH = 1.0 / 64.0, 1.2  # of a step, and what a step that was taken lets the next ones grow by
+LEAST_PRECISION = 0.5  # share of the precision in any direction that a step must leave
 NEWTON_STEPS, NEWTON_RISE = 50, 1e-5  # steps to the mode at most, and nats per bag below which it is found
 
 
@@ -73,8 +74,12 @@ class Iterate:
         return natural_step(self.posterior, self.sums, rho)
 
     def next_step(self, weight: float) -> Posterior:
-        """q(v) after a full step or half of one, in turn, of this weight."""
-        return self.stepped(weight if self.step % 2 else 0.5 * weight)
+        """q(v) after a full step or half of one, in turn, of this weight; shorter where variances grow too much."""
+        rho, P = weight if self.step % 2 else 0.5 * weight, self.posterior.R @ self.posterior.R.T
+        full = self.sums.curvature + np.eye(len(P))
+        while rho > SMALLEST_STEP and not is_positive_definite((1.0 - rho - LEAST_PRECISION) * P + rho * full):
+            rho *= 0.5
+        return self.stepped(rho)
 
 
 def natural_step(posterior: Posterior, sums: BagSums, rho: float) -> Posterior:
