@@ -29,7 +29,7 @@ from psimil.model.densities import is_logistic
 Array = NDArray[Any]
 
 DRAWED, FEWEST, MOST = 2.0**22, 32, 512  # instances times draws, about; and the fewest and the most draws
-CACHED = 1 << 15  # instances times draws at a time: the dozen arrays of a likelihood stay in the cache of a core
+CACHED = 1 << 14  # instances times draws at a time: the dozen arrays of a likelihood are kept in a cache, and not freed
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ Array = NDArray[Any]
 
 REACH = np.log(100.0)  # no parameter leaves its start by more than this factor
 EVALUATIONS, INNER_STEPS = 24, 2
-FEWER = 4  # times fewer draws than of the final q(v)
+FEWER = 8  # times fewer draws than of the final q(v)
 USUAL = 12  # evaluations that a search takes, about
 SETTLED = 1e-3  # nats per bag: two steps that change the bound by less end the search
 FIRST_RADIUS, LAST_RADIUS = 1.0, 0.02  # largest step of a log parameter, and the smallest worth taking

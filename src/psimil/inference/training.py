@@ -159,9 +159,7 @@ class Fit:
             return KernelState.first(gp)
         posterior = newton(sample, gp, m)
         if len(chosen) < len(bags):
-            noise = first_noise(gp, len(sample.X), self.seed)
-            *_, last = islice(climb(sample, gp, posterior, noise), SAMPLE_STEPS)
-            posterior = with_more_data(last.posterior, float(self.shards.weights.sum() / sample.weights.sum()))
+            posterior = newton(self.shards, gp, posterior.m)
         if self.warm and gp is state.gp:  # q(v) of the other model, unless it was of other labels
             noise = self._noise(gp)
             posterior = max(state.posterior, posterior, key=lambda q: iterate_at(self.shards, gp, q, noise).bound.total)

@@ -34,7 +34,7 @@ Array = NDArray[Any]
 FLOOR = 0.1  # smallest eigenvalue of a precision whose prior part is I
 SMALLEST_STEP, GROWTH = 1.0 / 64.0, 1.2  # of a step, and what a step that was taken lets the next ones grow by
 LEAST_PRECISION = 0.5  # share of the precision in any direction that a step must leave
-NEWTON_STEPS, NEWTON_RISE = 50, 1e-5  # steps to the mode at most, and nats per bag below which it is found
+NEWTON_STEPS, NEWTON_RISE = 50, 1e-4  # steps to the mode at most, and nats per bag below which it is found
 
 
 @dataclass(frozen=True)

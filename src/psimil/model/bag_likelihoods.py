@@ -31,6 +31,7 @@ from psimil.model.label_posteriors import Labels
 
 Array = NDArray[Any]
 
+LARGEST = 700.0  # log-odds whose exponential is a number
 TINY = -30.0  # log-odds below which 1 - P0 is the sum of e^f to thirteen digits
 
 
@@ -86,27 +87,26 @@ class IndependentLabels:
 
     def derivatives(self, f: Array, labels: Labels) -> Derivatives:
         """Value, gradient and curvature at f (S, N)."""
-        e = np.exp(-np.abs(f))
-        larger = 1.0 / (1.0 + e)
-        smaller = np.multiply(e, larger)
-        upper = f >= 0
-        s, q = np.where(upper, larger, smaller), np.where(upper, smaller, larger)  # sigma(f) and 1 - sigma(f)
-        more = np.log1p(e, out=e)
-        plus = np.maximum(f, 0.0) + more  # -log q, exact in both tails
+        odds = np.exp(np.minimum(f, LARGEST))
+        q = 1.0 / (1.0 + odds)
+        s = odds * q  # sigma(f), and q is 1 - sigma(f)
+        plus = np.log1p(odds, out=odds)  # -log q, exact in both tails
+        if f.max(initial=0.0) > LARGEST:
+            plus += np.maximum(f - LARGEST, 0.0)
         if labels.known is None:
             value, log_a, log_root = _bag_terms(f, plus, labels)
             sign = self.sign(labels)
             if log_a.max(initial=-np.inf) < -TINY:
                 gradient, vector = labels.spread(sign * np.exp(log_a)) * s, labels.spread(np.exp(log_root)) * s
             else:  # some bag has e^30 times the weight of an s that may be as small
-                log_s = np.minimum(f, 0.0) - more
+                log_s = -softplus(-f)
                 gradient = labels.spread(sign) * np.exp(labels.spread(log_a) + log_s)
                 vector = np.exp(labels.spread(log_root) + log_s)
             diagonal = np.multiply(gradient, q)
             np.negative(diagonal, out=diagonal)
             found = Derivatives(value, gradient, diagonal, vector, np.clip(gradient + s, 0.0, 1.0))
         else:
-            found = self._with_known(f, np.minimum(f, 0.0) - more, plus, q, labels, labels.known)
+            found = self._with_known(f, -softplus(-f), plus, q, labels, labels.known)
         if is_logistic(self.density):
             return found
         return found._replace(
