@@ -6,7 +6,9 @@ log p(T | V v_s), dL/dV = E[g v'], and with V = K_xz L^-T (L L' = K_zz),
     dL/dK_xz = E[g v'] L^-1 = E[g (L^-T v)'],
     dL/dK_zz = -L^-T sym(lower(E[v g'] V)) L^-1,    lower halving the diagonal.
 
-Every evaluation takes q(v) a few steps further for the new kernel, from where the last one left it.
+Every evaluation takes q(v) a few steps further for the new kernel, from where the last one left it. Parameters are
+learned under a weak normal prior on their logarithms. A length scale of its own for every feature is many parameters
+for few bags; so a common one is learned first, from which they part under a prior that keeps them close.
 """
 
 from __future__ import annotations
@@ -37,6 +39,7 @@ USUAL = 12  # evaluations that a search takes, about
 SETTLED = 1e-3  # nats per bag: two steps that change the bound by less end the search
 FIRST_RADIUS, LAST_RADIUS = 1.0, 0.02  # largest step of a log parameter, and the smallest worth taking
 PRIOR_DEVIATION = 2.0  # of log parameters around their start
+PARTING_DEVIATION = 0.5  # of the length scales of features around a common one
 
 
 def bound_gradient(shard: Shard, gp: SparseGP, v: Array) -> Array:
@@ -88,22 +91,24 @@ class Profile:
     gp : the kernel to start from, and the centre of a weak prior on the log parameters.
     noise : (M, S) fixed draws.
     posterior : q(v) of the best kernel.
-    best : its bound.
+    deviation : of that prior.
+    best : the bound of the best kernel.
     """
 
     shard: Shard
     gp: SparseGP
     noise: Array
     posterior: Posterior
+    deviation: float = PRIOR_DEVIATION
     best: float = -np.inf
 
     def __call__(self, log_parameters: Array) -> Evaluation | None:
         """The bound at some kernel; None where its matrices cannot be factorised."""
-        moved = (log_parameters - self.gp.kernel.log_parameters) / PRIOR_DEVIATION
+        moved = (log_parameters - self.gp.kernel.log_parameters) / self.deviation
         try:
             gp = self.gp.with_parameters(log_parameters)
             *_, found = islice(climb(self.shard, gp, self.posterior, self.noise), 1 + INNER_STEPS)
-            gradient = bound_gradient(self.shard, gp, draws_of(found.posterior, self.noise)) - moved / PRIOR_DEVIATION
+            gradient = bound_gradient(self.shard, gp, draws_of(found.posterior, self.noise)) - moved / self.deviation
         except NumericalFailure:
             return None
         value = found.bound.total - 0.5 * float(moved @ moved)
@@ -119,29 +124,46 @@ def learn_kernel(
     gp: SparseGP,
     seed: int,
     heard: Callable[[Iterate], bool] = lambda _: False,
-    evaluations: int = EVALUATIONS,
+    evaluations: int = 2 * EVALUATIONS,
+    per_feature: bool = False,
 ) -> Iterate:
     """The kernel of ``gp`` with its parameters learned on the bags of a shard, and its q(v).
-
-    Quasi-Newton steps (BFGS) within a trust region: q(v) can follow a short step of the kernel, not a long one. A step
-    that does not raise the bound is not taken, and the next one is shorter.
 
     Parameters
     ----------
     heard : called with every evaluation; a true answer ends the search.
     evaluations : of the bound, at most.
+    per_feature : once it is found, let the length scales of features part, under a prior that they are alike.
     """
-    most, start = min(evaluations, EVALUATIONS), gp.kernel.log_parameters
-    profile = Profile(shard, gp, first_noise(gp, len(shard.X), seed, FEWER), newton(shard, gp, np.zeros(gp.size)))
-    least = SETTLED * float(shard.weights.sum())
-    radius, settled = FIRST_RADIUS, 0
+    posterior = newton(shard, gp, np.zeros(gp.size))
+    noise = first_noise(gp, len(shard.X), seed, FEWER)
+    found, asked = _search(Profile(shard, gp, noise, posterior), heard, 0, evaluations)
+    if not per_feature or asked or found.step >= evaluations:
+        return found
+    parted = found.gp.rebuilt(found.gp.kernel.per_feature(shard.X.shape[1]))
+    profile = Profile(shard, parted, noise, found.posterior, PARTING_DEVIATION)
+    return _search(profile, heard, found.step, evaluations - found.step)[0]
+
+
+def _search(
+    profile: Profile, heard: Callable[[Iterate], bool], done: int, evaluations: int
+) -> tuple[Iterate, bool]:
+    """The best kernel near that of a profile, after so many evaluations of other searches; whether it was ended.
+
+    Quasi-Newton steps (BFGS) within a trust region: q(v) can follow a short step of the kernel, not a long one. A step
+    that does not raise the bound is not taken, and the next one is shorter.
+    """
+    most, start = min(evaluations, EVALUATIONS), profile.gp.kernel.log_parameters
+    least = SETTLED * float(profile.shard.weights.sum())
+    radius, settled, asked = FIRST_RADIUS, 0, False
     x, here = start, profile(start)
     if here is None:
         raise NumericalFailure("the bound is not finite at the kernel to start from. Give another kernel.")
     inverse = np.eye(len(x)) * (FIRST_RADIUS / max(float(np.abs(here.gradient).max()), 1e-12))
     for number in range(1, most + 1):
-        tell(LEARNING, number, min(max(USUAL, number + 1), most))
-        if heard(replace(here.iterate, step=number)) or settled > 1 or radius < LAST_RADIUS or number == most:
+        tell(LEARNING, done + number, done + min(max(USUAL, number + 1), most))
+        asked = heard(replace(here.iterate, step=done + number))
+        if asked or settled > 1 or radius < LAST_RADIUS or number == most:
             break
         step = inverse @ here.gradient
         step *= min(1.0, radius / max(float(np.abs(step).max()), 1e-12))
@@ -157,7 +179,7 @@ def learn_kernel(
             x, here, radius = x + step, there, min(1.5 * radius, FIRST_RADIUS)
         else:
             radius *= 0.3
-    return here.iterate
+    return replace(here.iterate, step=done + number), asked
 
 
 def _updated(inverse: Array, step: Array, change: Array) -> Array:

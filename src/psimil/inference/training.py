@@ -150,10 +150,9 @@ class Fit:
         if options.hyperparameters == "bound":
             fewer = options.inducing_points is None and len(gp.Z) > TEACHING
             teacher = self._with_points(gp, sample, TEACHING) if fewer else gp
-            record = learn_kernel(
-                sample.with_density(HyperbolicSecant()), teacher, self.seed, self._heard, max(options.max_iter, 1)
-            )
-            gp = gp.with_parameters(record.gp.kernel.log_parameters) if fewer else record.gp
+            shard, most = sample.with_density(HyperbolicSecant()), max(options.max_iter, 1)
+            record = learn_kernel(shard, teacher, self.seed, self._heard, most, per_feature=options.kernel is None)
+            gp = gp.rebuilt(record.gp.kernel) if fewer else record.gp
             m = m if fewer else record.posterior.m
         if options.posterior == "augmented":
             return KernelState.first(gp)

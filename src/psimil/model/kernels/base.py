@@ -90,6 +90,22 @@ class Kernel(ABC):
                 changed[name] = float(np.sqrt(n_features)) if value is None else value
         return replace(self, **changed)  # type: ignore[type-var]  # kernels are dataclasses
 
+    def per_feature(self, n_features: int) -> Self:
+        """The same resolved kernel with a length scale of its own for every feature, all alike.
+
+        Examples
+        --------
+        >>> (Linear(1.0) + RBF(lengthscale=2.0)).per_feature(3).right.lengthscale
+        (2.0, 2.0, 2.0)
+        """
+        changed: dict[str, Any] = {}
+        for name, value in ((name, getattr(self, name)) for name in self.parameters):
+            if isinstance(value, Kernel):
+                changed[name] = value.per_feature(n_features)
+            elif name == "lengthscale" and np.ndim(value) == 0:
+                changed[name] = (value,) * n_features
+        return replace(self, **changed)  # type: ignore[type-var]  # kernels are dataclasses
+
     @abstractmethod
     def spectral_sample(self, rng: np.random.Generator, count: int, n_features: int) -> Array:
         """(D, count) frequencies whose cosine features reproduce the kernel; only for stationary kernels."""
