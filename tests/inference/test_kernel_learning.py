@@ -11,7 +11,7 @@ from psimil.foundations.errors import NumericalFailure
 from psimil.foundations.phases import LEARNING, following
 from psimil.inference import kernel_learning
 from psimil.inference.bag_pass import GradientTask, antithetic_draws, draws_of, first_noise
-from psimil.inference.kernel_learning import EVALUATIONS, PRIOR_DEVIATION, REACH, Profile, bound_gradient, learn_kernel
+from psimil.inference.kernel_learning import EVALUATIONS, FEWER, PARTING_DEVIATION, PRIOR_DEVIATION, REACH, Profile, bound_gradient, learn_kernel
 from psimil.inference.sparse_gp import SparseGP
 from psimil.inference.variational import climb, iterate_at, newton
 from psimil.model.densities import HyperbolicSecant, SmoothLaplace
@@ -110,13 +110,36 @@ def test_the_kernel_is_never_worse_than_the_start(kernel):
     assert found.bound.total >= heard[0].bound.total
     assert settled(problem, found.gp) > settled(problem, gp) - 0.1
     assert len(heard) <= EVALUATIONS
+    assert found.step == len(heard)
     assert [one.step for one in heard] == list(range(1, len(heard) + 1))
     bounds = [one.bound.total - penalty(one.gp, gp) for one in heard]
     assert bounds == sorted(bounds)
     again, _ = learned(problem, gp)
     np.testing.assert_array_equal(again.gp.kernel.log_parameters, found.gp.kernel.log_parameters)
-    noise = first_noise(gp, len(problem.X), 0)
+    noise = first_noise(gp, len(problem.X), 0, FEWER)
     assert iterate_at(problem, found.gp, found.posterior, noise).bound.total == pytest.approx(found.bound.total)
+
+
+def test_length_scales_of_features_part_where_the_bound_gains():
+    """The second feature is noise: its scale becomes the longer one, under a prior that both are alike."""
+    problem, gp = data(kernel=RBF(1.0, 1.5))
+    problem.X[:, 1] = np.random.default_rng(0).standard_normal(len(problem.X))
+    common, _ = learned(problem, gp)
+    apart, heard = learned(problem, gp, per_feature=True)
+    one, other = apart.gp.kernel.lengthscale
+    assert other > 1.2 * one
+    assert [each.step for each in heard] == list(range(1, len(heard) + 1))
+    moved = apart.gp.kernel.log_parameters - common.gp.kernel.per_feature(2).log_parameters
+    assert apart.bound.total - 0.5 * np.square(moved / PARTING_DEVIATION).sum() >= common.bound.total
+    assert settled(problem, apart.gp) > settled(problem, common.gp) - 0.1
+    few, heard = learned(problem, gp, per_feature=True, evaluations=3)
+    assert (len(heard), few.step, np.ndim(few.gp.kernel.lengthscale)) == (3, 3, 0)
+
+
+def test_nothing_parts_once_a_callback_has_asked_to_stop():
+    problem, gp = data(kernel=RBF(1.0, 1.5))
+    found = learn_kernel(problem, gp, 0, lambda _: True, per_feature=True)
+    assert np.ndim(found.gp.kernel.lengthscale) == 0
 
 
 def penalty(gp, start):

@@ -16,7 +16,7 @@ from psimil.inference import variational
 from psimil.inference.bag_pass import BagSums, antithetic_draws, bag_pass_over, draws_of, run_bag_pass
 from psimil.inference.posterior import Posterior
 from psimil.inference.shards import StreamedShards
-from psimil.inference.variational import FLOOR, climb, iterate_at, natural_step, newton, with_bags, with_more_data
+from psimil.inference.variational import FLOOR, SMALLEST_STEP, climb, iterate_at, natural_step, newton, with_bags, with_more_data
 from psimil.model.densities import HyperbolicSecant, SmoothLaplace
 from psimil.model.scaling import Scaling
 
@@ -54,15 +54,18 @@ def bound_of(data, m, C, noise):
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("density", [HyperbolicSecant(), SmoothLaplace(0.4, 1.0)], ids=name)
-def test_bounds_never_fall(seed, density):
+def test_every_step_raises_the_bound_or_comes_closer(seed, density):
     known = np.full(sum(SIZES), -1)
     known[[1, 6]] = -1 if seed % 2 else 0  # some of the instances of their bags
     H = (np.inf, 20.0, 0.3)[seed % 3]
     problem, gp = problem_of(seed, density=density, known=known, H=H, variance=4.0)
     for start in (None, random_posterior(gp.size, seed, spread=3.0), Posterior(np.full(gp.size, 4.0), np.eye(gp.size))):
         found = climbed(problem, gp, 25, start=start)
-        bounds = [one.bound.total for one in found]
-        assert all(a <= b for a, b in pairwise(bounds))
+        for a, b in pairwise(found):
+            assert a.bound.total <= b.bound.total or b.change < a.change or a.posterior is b.posterior
+            grown = np.linalg.eigvalsh(np.linalg.solve(a.posterior.R, b.posterior.R) @ np.linalg.solve(a.posterior.R, b.posterior.R).T)
+            assert grown.min() > 0.5 * (1 - 1e-9) or b.weight <= SMALLEST_STEP
+        assert found[-1].bound.total > found[0].bound.total - 3.0 * found[0].bound.error
         assert [one.step for one in found] == list(range(1, 26))
         assert not any(one.kernel_moved for one in found)
 
@@ -81,18 +84,21 @@ def test_the_bound_is_what_its_definition_says(seed):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_it_ends_at_a_fixed_point(seed):
-    """Another step moves nothing; or where it would lower the bound on these draws, it would not have moved much."""
+    """Another full step moves nothing, m = V' E g, and the distance that says so is that of the step."""
     problem, gp = problem_of(seed)
-    *_, before, last = climbed(problem, gp, 60)
+    last = climbed(problem, gp, 40)[-1]
     step, q = last.stepped(1.0), last.posterior
-    moved = np.abs(step.m - q.m) / np.sqrt(np.diag(q.S))
-    wider = np.abs(np.diag(step.S) / np.diag(q.S) - 1.0)
-    free = last.weight == 1.0
-    assert moved.max() < (1e-6 if free else 0.01)
-    assert wider.max() < (1e-6 if free else 0.03)
-    assert 0.0 <= last.bound.total - before.bound.total < 1e-9
-    if free:  # m = V' E g
-        np.testing.assert_allclose(last.sums.gradient, q.m, atol=1e-5)
+    assert last.change == pytest.approx(divergence(step, q), abs=1e-9)
+    assert last.change < 1e-8
+    assert (np.abs(step.m - q.m) / np.sqrt(np.diag(q.S))).max() < 1e-3
+    np.testing.assert_allclose(np.diag(step.S), np.diag(q.S), rtol=1e-3)
+    np.testing.assert_allclose(last.sums.gradient, q.m, atol=1e-3)
+
+
+def divergence(p, q):
+    """KL(p || q) of two normal distributions, by its textbook form."""
+    P, gap = q.R @ q.R.T, p.m - q.m
+    return 0.5 * (np.trace(P @ p.S) + gap @ P @ gap - len(gap) - np.linalg.slogdet(P @ p.S)[1])
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -174,21 +180,23 @@ def test_a_precision_is_kept_positive_definite():
         natural_step(q, BagSums(np.full((gp.size,) * 2, np.nan), sums.gradient, np.zeros(1), 0.0), 1.0)
 
 
-def test_a_step_that_lowers_the_bound_is_taken_back_and_halved(monkeypatch):
+def test_a_step_that_makes_things_worse_is_taken_back_and_halved(monkeypatch):
     asked, true_step = [], variational.natural_step
 
     def wild(posterior, sums, rho):
         asked.append(rho)
         step = true_step(posterior, sums, rho)
-        return Posterior(step.m + 1e3, step.R) if rho > 0.2 else step
+        return Posterior(step.m + 1e3, step.R) if 0.2 < rho < 1.0 else step
 
     problem, gp = problem_of(0)
-    start = Posterior(np.zeros(gp.size), 3.0 * np.eye(gp.size))
+    start = Posterior.prior(gp.size)
+    first, second, _ = climbed(problem, gp, 3, start=start)
     monkeypatch.setattr(variational, "natural_step", wild)
-    first, second, third = climbed(problem, gp, 3, start=start)
-    assert asked[:4] == [1.0, 0.5, 0.25, 0.125]
-    assert (first.weight, second.weight) == (1.0, 0.125)
-    assert first.bound.total < second.bound.total <= third.bound.total
+    _, same, third = climbed(problem, gp, 3, start=start)
+    assert same.bound == second.bound
+    assert [rho for rho in asked if rho < 1.0] == [0.5, 0.25, 0.125]  # full steps tell how far it is
+    assert (first.weight, second.weight, third.weight) == (1.0, 1.0, 0.25)
+    assert third.bound.total >= second.bound.total or third.change < second.change
     monkeypatch.setattr(variational, "natural_step", lambda q, sums, rho: Posterior(q.m + 1e3, q.R))
     still = climbed(problem, gp, 4, start=start)
     assert all(one.posterior is still[0].posterior for one in still)

@@ -107,7 +107,8 @@ class Profile:
         moved = (log_parameters - self.gp.kernel.log_parameters) / self.deviation
         try:
             gp = self.gp.with_parameters(log_parameters)
-            *_, found = islice(climb(self.shard, gp, self.posterior, self.noise), 1 + INNER_STEPS)
+            steps = islice(climb(self.shard, gp, self.posterior, self.noise), 1 + INNER_STEPS)
+            found = max(steps, key=lambda one: one.bound.total)
             gradient = bound_gradient(self.shard, gp, draws_of(found.posterior, self.noise)) - moved / self.deviation
         except NumericalFailure:
             return None
