@@ -17,6 +17,8 @@ from psimil.foundations.errors import InputError
 Array = NDArray[Any]
 
 RULE = '"interval", "workload=SHARE" or "error=SHARE" with a share between 0 and 1'
+KEPT, NEAR, UNLIKE = "", "near the threshold", "unlike the training data"  # why a bag is referred, in every output
+BOTH = f"{NEAR} and {UNLIKE}"
 
 
 @dataclass(frozen=True)
