@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from psimil.figures import reliability_table
+from psimil.inference.referral import UNLIKE
 from psimil.report.calls import Words
 from psimil.report.numerals import Numeral, count, decimal, probability
 from psimil.report.pictures import referral_uri, reliability_uri
@@ -20,11 +21,13 @@ SCORES = {
 def tiles(results: ResultSet) -> list[tuple[str, str, Numeral]]:
     """Key, label and number of the first things to know."""
     found, words = results.prediction, Words.of(results.kind)
+    novel = [] if found.novelty is None else [("novel", UNLIKE, count(int(found.novel.sum())))]
     return [
         ("bags", words.bags, count(len(results))),
         ("instances", words.instances, count(int(found.offsets[-1]))),
         ("positives_called", "called positive", count(int(found.label.sum()))),
         ("to_refer", "to refer to a reader", count(int(found.refer.sum()))),
+        *novel,
         ("threshold", f"{words.bag} threshold", probability(found.threshold)),
         ("instance_threshold", f"{words.instance} threshold", probability(found.instance_threshold)),
     ]
