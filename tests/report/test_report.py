@@ -16,6 +16,7 @@ from psimil.report import Choices, page, render_report
 from psimil.report.calls import Words, reason_words
 from psimil.report.numerals import decimal, probability
 from psimil.results.metrics import bag_metrics, instance_metrics
+from psimil.results.referral_curve import referral_cost
 from psimil.results.result_file import NAME
 from psimil.results.result_set import ResultSet
 from report_pages import Page, feature_results, predicted, scan_results
@@ -94,6 +95,15 @@ def test_scores_are_those_of_the_known_bags_and_instances(sketches):
     slices = instance_metrics(results.instance_truth, p.instance_prob, p.instance_threshold, p.instance_log_odds)
     assert {name: row["bags"] for name, row in found.items()} == bags
     assert {name: row["instances"] for name, row in found.items()} == slices
+
+
+def test_the_referral_curve_has_the_cost_of_refer(sketches):
+    results = feature_results(truth=TRUTH)
+    p, known = results.prediction, TRUTH >= 0
+    cost = referral_cost(TRUTH[known], p.prob[known], p.refer[known], p.threshold)
+    assert 0 < cost.share < 1 and f"The ring is what this model refers here: {cost.words}." in Page(
+        render_report(results, ONE)
+    ).text.replace(" refer , as", " refer, as")
 
 
 def test_what_is_not_known_is_not_shown(sketches):
