@@ -76,15 +76,8 @@ def plot_referral(
                 label=f"{literal(model)} (all kept: {base:.3f})")  # fmt: skip
         place = curve[curve["n_kept"] == kept.get(str(model))] if kept else curve[:0]
         if len(place):
-            ring = {
-                "marker": "o",
-                "markersize": 9,
-                "markerfacecolor": "none",
-                "markeredgewidth": 2,
-                "linestyle": "none",
-            }
-            x, y = place["fraction_kept"], place["error"]
-            ax.plot(x, y, color=colour, clip_on=False, label="kept by the rule of the model", **ring)
+            (ring,) = ax.plot(place["fraction_kept"], place["error"], "o", color=colour, markersize=9, clip_on=False)
+            ring.set(markerfacecolor="none", markeredgewidth=2, label="kept by the rule of the model")
     top = max(float(table["error"].max()), 0.01)
     ax.set(xlabel="share of cases kept", ylabel="error among the kept", xlim=(-0.01, 1.01),
            ylim=(-0.03 * top, 1.05 * top))  # fmt: skip

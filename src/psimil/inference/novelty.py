@@ -80,7 +80,7 @@ def upper_limit(values: Array, exceeded: float) -> float:
         return float(ordered[place - 1])
     m = min(int(np.ceil(2.0 * np.sqrt(B))), B)
     u = float(ordered[-m - 1]) if m < B else 0.0
-    c = float((m + 1) / ((B + 1) * exceeded)) ** (1.0 / m) - 1.0
+    c = float(((m + 1) / ((B + 1) * exceeded)) ** (1.0 / m)) - 1.0
     return u + c * float((ordered[-m:] - u).sum())
 
 
