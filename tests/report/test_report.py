@@ -122,7 +122,7 @@ def test_what_is_unlike_the_training_data_is_told_plainly(sketches):
     page = Page(render_report(replace(results, prediction=found), Choices(probable=3)))
     assert page.facts["novel"] == 1 and "1 to refer to a reader (1 unlike the training data)." in page.text
     assert {bag: row["novelty"] for bag, row in page.bags.items()} == {0: 0.25, 1: 0.875, 2: 0.25}
-    assert "refer: unlike the training data" in page.text and "0.875, unlike the training data" in page.text
+    assert "unlike the training data 0.875" in page.text and "0.875, unlike the training data" in page.text
     for bag in range(3):
         assert reason_words(found, bag, Words.of("ct")) in page.text
     alts = [tag["alt"] for _, tag in page.tags if tag.get("alt", "").endswith(", unlike the training data")]

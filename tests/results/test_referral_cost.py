@@ -50,7 +50,7 @@ def test_the_cost_of_a_rule_says_what_it_catches():
     rule = choose_referral("workload=0.25", found.log_odds, y, 0.5, np.ones(N))
     near = np.abs(found.log_odds) < rule.margin
     assert rule.cost.caught == pytest.approx((near & (found.label != y)).sum() / (found.label != y).sum())
-    assert Cost(0.0, 0.0, 0.0).caught == 1.0
+    assert Cost(0.0, 0.0, 0.0).caught == 1.0 and Cost(0.1, 0.0, 0.0).words == "10.0 % referred; no wrong calls"
 
 
 def test_referrals_of_another_length_are_refused():

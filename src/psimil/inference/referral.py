@@ -49,6 +49,8 @@ class Cost(NamedTuple):
         >>> Cost(0.2, 0.025, 0.1).words
         '20.0 % referred; wrong calls 10.0 % of all, 2.5 % of the kept: 80 % of them caught'
         """
+        if not self.error:
+            return f"{100 * self.share:.1f} % referred; no wrong calls"
         of_all, kept = f"{100 * self.error:.1f} % of all", f"{100 * self.kept_error:.1f} % of the kept"
         return (
             f"{100 * self.share:.1f} % referred; wrong calls {of_all}, {kept}: {100 * self.caught:.0f} % of them caught"
