@@ -57,7 +57,7 @@ def run(request):
     return request.getfixturevalue(request.param)
 
 
-TEXT = {"bag", "scan", "series", "reason", "notes", "use"}
+TEXT = {"bag", "scan", "series", "reason", "bag_reason", "notes", "use"}
 
 
 def read(path):
@@ -159,8 +159,10 @@ def test_figures_equal_the_results_file(scans):
         np.testing.assert_array_equal(table["prob"], results.prediction.instance_prob[rows])
         np.testing.assert_array_equal(table["std"], results.prediction.instance_std[rows])
         np.testing.assert_array_equal(table["lower"], results.prediction.instance_lower[rows])
+        np.testing.assert_array_equal(table["novelty"], results.prediction.instance_novelty[rows])
         np.testing.assert_array_equal(table["truth"], results.instance_truth[rows])
         assert (table["bag_prob"] == results.prediction.prob[number]).all()
+        assert (table["bag_reason"] == results.prediction.reason[number]).all()
 
 
 def test_dicom_reports_equal_the_results_file(scans):
