@@ -19,7 +19,7 @@ from psimil.inference.leave_one_out import leave_one_out, log_predictive
 
 # the model as it is: both scores without calibration
 RAW = {"hyperparameters": None, "max_iter": 30, "calibrate": False, "threshold": 0.5, "false_positive_rate": None}
-RESIDUALS = ("projected", "full")
+RESIDUALS = {"projected": None, "full": "augmented"}  # and the posterior that has it
 DENSITIES = (HyperbolicSecant(), GammaMixture(1.0, 1.0))
 
 
@@ -47,7 +47,7 @@ def both_scores(parameters: dict[str, Any], train: tuple[Any, Any], test: tuple[
 def settings(scales: tuple[float, ...], m: int) -> list[dict[str, Any]]:
     """The grid over variance, length scale, residual and density."""
     return [
-        {"kernel": RBF(v, s), "residual": r, "density": d, "n_inducing": m}
+        {"kernel": RBF(v, s), "residual": r, "density": d, "n_inducing": m, "posterior": RESIDUALS[r]}
         for v, s, r, d in product((2.0, 10.0), scales, RESIDUALS, DENSITIES)
     ]
 

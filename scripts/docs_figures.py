@@ -77,7 +77,8 @@ def far_away() -> None:
     x = np.linspace(-20.0, 24.0, 441)
     ax = new_figure()
     for residual, style, colour in (("projected", "-", BLUE), ("full", "--", ORANGE)):
-        model = VGPMIL(kernel=RBF(1.0), n_inducing=8, residual=residual, calibrate=False, random_state=0).fit(bags, y)
+        how = {"residual": residual, "posterior": "augmented", "calibrate": False}  # that of 1.0.0
+        model = VGPMIL(kernel=RBF(1.0), n_inducing=8, random_state=0, **how).fit(bags, y)
         deviation = np.sqrt(model.predict_dist(x[:, None, None]).latent_variance)
         ax.plot(x, deviation, style, color=colour, label=f'residual="{residual}"')
         inside = (x >= bags.X.min()) & (x <= bags.X.max())

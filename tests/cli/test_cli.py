@@ -2,6 +2,7 @@
 
 import json
 import tomllib
+from dataclasses import asdict
 
 import numpy as np
 import pandas as pd
@@ -98,6 +99,25 @@ def test_info(files):
     facts = json.loads(call("info", files / "run", "--json").stdout)
     assert facts["features"] == 3 and facts["inducing_points"] == 8
     assert facts["training"] == {"bags": 30, "positive": 15, "instances": len(pd.read_csv(files / "train.csv"))}
+    model = PsiVGPMIL.load(files / "run" / "model.safetensors").model_
+    assert facts["posterior"] == {"kind": "variational"} and facts["novelty_distance"] == np.sqrt(model.novelty.square)
+    assert facts["referral"] == {"rule": "workload=0.1", "caught": model.referral.cost.caught, **asdict(model.referral)}
+    assert "referral.caught" in done.stdout and "posterior.kind" in done.stdout
+
+
+def test_info_tells_whether_to_trust_draws(files, tmp_path):
+    call(
+        "fit", files / "train.csv", "--out", tmp_path / "a", "--posterior", "sampled", "--referral", "interval", *QUICK
+    )
+    facts = json.loads(call("info", tmp_path / "a", "--json").stdout)
+    chains = PsiVGPMIL.load(tmp_path / "a" / "model.safetensors").model_.chains
+    assert facts["posterior"] == {
+        "kind": "sampled", "draws": len(chains.v), "r_hat": chains.r_hat, "divergences": chains.divergences,
+        "effective_sample_size": chains.effective_sample_size, "acceptance": chains.acceptance,
+    }  # fmt: skip
+    assert facts["referral"] == {"rule": "interval"}
+    said = (tmp_path / "a" / "summary.md").read_text()
+    assert "Referral to a reader: where the interval crosses the threshold, or novel." in said
 
 
 def test_json_is_one_object_and_quiet_is_quiet(files, tmp_path):

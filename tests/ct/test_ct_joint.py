@@ -77,7 +77,7 @@ def test_other_models_are_refused():
     with pytest.raises(InputError, match="torch knows RBF, Matern, linear and constant kernels"):
         TorchGP.of(VGPMIL(n_inducing=5, kernel=Own(), random_state=0).fit(bags, y).model_)
     with pytest.raises(InputError, match='needs residual="projected"'):
-        TorchGP.of(VGPMIL(n_inducing=5, residual="full", random_state=0).fit(bags, y).model_)
+        TorchGP.of(VGPMIL(n_inducing=5, residual="full", posterior="augmented", random_state=0).fit(bags, y).model_)
 
 
 def scans_with_blobs(count, seed):

@@ -6,7 +6,7 @@ from datetime import datetime
 import numpy as np
 import pytest
 
-from psimil.ct.report_content import RESEARCH
+from psimil.ct.report_content import REASONS, REFERRAL, RESEARCH
 from psimil.ct.scan import Source
 from psimil.ct.structured_report import ReportedScan, read_report, write_report
 from psimil.foundations.errors import InputError, MissingFile
@@ -83,6 +83,36 @@ def test_it_says_the_thresholds_behind_its_calls(tmp_path):
     (comment,) = [item.value for item in first[0].ContentSequence if item.name.meaning == "Comment"]
     assert comment.startswith(RESEARCH) and "from probability 0.500 on, slices from 0.120 on" in comment
     assert not any(item.name.meaning == "Comment" for group in slices for item in group[0].ContentSequence)
+
+
+@pytest.mark.parametrize("reason", REASONS)
+def test_novelty_and_the_reason_of_a_referral_are_read_back(reason, tmp_path):
+    novelty = np.array([0.1, 0.2, 1 / 3, 0.4, 0.9])
+    told = scan(novelty=0.9, slice_novelty=novelty, reason=reason, words="Why it is so.")
+    write_report(tmp_path / "a.dcm", told, when=WHEN)
+    table = read_report(tmp_path / "a.dcm")
+    assert table["novelty"].tolist() == [0.9, *novelty]
+    assert table["reason"][0] == reason and table["reason"][1:].isna().all()
+    first, *slices = highdicom.sr.srread(tmp_path / "a.dcm").content.get_image_measurement_groups()
+    _, referral = first.get_qualitative_evaluations()
+    assert referral.name == highdicom.sr.CodedConcept(*REFERRAL) and referral.value.scheme_designator == "99PSIMIL"
+    assert referral.value.meaning == (f"Refer: {reason}" if reason else "Not referred")
+    (comment,) = [item.value for item in first[0].ContentSequence if item.name.meaning == "Comment"]
+    assert comment == f"{RESEARCH} Why it is so."
+    assert [m.name.value for m in slices[0].get_measurements()] == ["PROBABILITY", "STANDARD_DEV", "NOVELTY"]
+
+
+def test_without_novelty_a_report_says_nothing_of_it(written):
+    table = read_report(written)
+    assert table["novelty"].isna().all() and table["reason"].isna().all()
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"novelty": np.nan}, {"slice_novelty": [np.nan] * 5}, {"slice_novelty": [0.5]}, {"reason": "because"}]
+)
+def test_novelty_that_is_none_and_reasons_that_are_none_are_refused(wrong):
+    with pytest.raises(InputError, match=r"finite|as many|one of"):
+        scan(**wrong).rows()
 
 
 def test_every_source_is_listed_as_evidence(written):

@@ -65,6 +65,8 @@ NAN = float("nan")
         ({"label_posterior": "max", "H": 9.0}, "label_posterior='max' needs posterior=\"augmented\"."),
         ({"start": 0.5, "posterior": "variational"}, 'start=0.5 needs posterior="augmented".'),
         ({"residual": "unit"}, "residual='unit' needs posterior=\"augmented\"."),
+        ({"residual": "full"}, "residual='full' needs posterior=\"augmented\"."),
+        ({"residual": "full", "posterior": "sampled"}, "residual='full' needs posterior=\"augmented\"."),
         ({"hyperparameters": "paper"}, "hyperparameters='paper' needs posterior=\"augmented\"."),
         ({"hyperparameters": "published"}, "hyperparameters='published' needs posterior=\"augmented\"."),
         (

@@ -228,7 +228,7 @@ def test_instance_threshold_keeps_the_false_positive_rate_on_out_of_bag_negative
 def test_tables():
     bags, _, _ = problem()
     found = fitted().predict_dist(bags, joint=True)
-    frame, columns = found.to_frame(), ["bag", "prob", "std", "lower", "upper", "log_odds", "label", "refer"]
+    frame, columns = found.to_frame(), ["bag", "prob", "std", "lower", "upper", "log_odds", "label", "refer", "reason"]
     assert frame.columns.tolist() == [*columns, "novelty", "joint_std"]
     assert len(frame) == 24
     near = np.abs(frame["log_odds"] - logit(fitted().threshold_)) <= found.margin

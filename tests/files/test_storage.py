@@ -49,7 +49,7 @@ SETTINGS = {
     "linear": {"kernel": Linear(0.5), "n_inducing": 3},
     "sum": {"kernel": RBF(0.5) + (Linear(0.1) + Constant(2.0))},
     "float32": {"dtype": "float32"},
-    "full": {"residual": "full"},
+    "full": {"residual": "full", "posterior": "augmented"},
     "unit": {"residual": "unit", "posterior": "augmented"},
     "zero mean": {"mean": "zero"},
     "max": {"aggregate": "max"},

@@ -12,9 +12,12 @@ from psimil.inference.ascent import KernelState, ascend
 from psimil.inference.calibration import LatentBags
 from psimil.inference.leave_one_out import LeaveOneOut, leave_one_out, log_predictive, loo_score, out_of_bag
 from psimil.inference.moments import Calibration
+from psimil.inference.options import Options
 from psimil.inference.posterior import Posterior
 from psimil.inference.prediction import BagLayout
+from psimil.inference.trained import TrainedModel
 from psimil.model.densities import GammaMixture, HyperbolicSecant
+from psimil.model.scaling import Scaling
 
 SIZES = (1, 3, 2, 7, 3, 1, 12, 5)  # smaller and larger than M
 M = 5
@@ -127,7 +130,8 @@ def test_score_finds_the_mislabelled_bag_and_falls_with_it():
     for labels in (T, wrong):
         given = replace(problem, labels=replace(problem.labels, T=labels))
         record = next(islice(ascend(given, KernelState(gp, Posterior.prior(gp.size))), 29, 30))
-        scores.append(loo_score(record, given, "noisy_or"))
+        model = TrainedModel(Scaling.identity(1), record.gp, record.next_posterior)
+        scores.append(loo_score(model, record, given, Options(calibrate=True)))
         bags = out_of_bag(record, given, "noisy_or")
     assert scores[0] > scores[1] + 0.05
     surprise = np.where(wrong == 1, -1, 1) * bags.mean[::2]

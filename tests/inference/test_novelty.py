@@ -2,24 +2,40 @@
 
 import numpy as np
 import pytest
+from sklearn.cluster import KMeans
 
 from problems import make
 from psimil import Bags
 from psimil.datasets import make_bags
-from psimil.inference.novelty import EXCEEDED, Novelty, nearest_points, reverted
+from psimil.inference.novelty import (
+    EXCEEDED,
+    Novelty,
+    nearest_points,
+    reverted,
+    squares_without_own_bag,
+    upper_limit,
+)
 from tiny import problem, quick
 
 
 def slowly(Z, X, offsets):
-    """The squared distance d0^2, instance by instance."""
+    """The largest squared distance of each bag, instance by instance, as if the bag had not placed points."""
     bag = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     squares = np.array([[np.sum((x - z) ** 2) for z in Z] for x in X])
     nearest, highest = squares.argmin(axis=1), []
     for b in range(len(offsets) - 1):
-        own = [set(bag[nearest == m]) == {b} for m in range(len(Z))]
-        seen = [m for m in range(len(Z)) if not own[m]] or list(range(len(Z)))
-        highest.append(squares[bag == b][:, seen].min(axis=1).max())
-    return sorted(highest)[int(np.ceil((1 - EXCEEDED) * (len(highest) - 1)))]
+        found = []
+        for i in np.flatnonzero(bag == b):
+            seen = []
+            for m in range(len(Z)):
+                n, k = int((nearest == m).sum()), int(((nearest == m) & (bag == b)).sum())
+                if m == nearest[i] and k < n:
+                    seen.append(squares[i, m] * (n / (n - k)) ** 2)
+                elif m != nearest[i] and not 0 < k == n:
+                    seen.append(squares[i, m])
+            found.append(min(seen, default=squares[i].min()))
+        highest.append(max(found))
+    return np.array(highest)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -29,7 +45,48 @@ def test_the_distance_is_that_of_a_slow_search(seed, M):
     offsets = np.concatenate([[0], np.cumsum(rng.integers(1, 6, 150 if seed == 0 else 8))])
     X = rng.standard_normal((offsets[-1], 2))
     Z = X[rng.choice(len(X), M, replace=False)]
-    assert Novelty.learn(Z, X, offsets).square == pytest.approx(slowly(Z, X, offsets), rel=1e-9)
+    found = np.maximum.reduceat(squares_without_own_bag(Z, X, offsets), offsets[:-1])
+    np.testing.assert_allclose(found, slowly(Z, X, offsets), rtol=1e-9)
+    assert Novelty.learn(Z, X, offsets).square == upper_limit(found, EXCEEDED)
+
+
+@pytest.mark.parametrize("B", [1, 2, 3, 7, 20, 60, 98, 99, 100, 150])
+def test_the_limit_is_exceeded_as_often_as_it_says(B):
+    """Up to 98 values it is exact for exponential ones; then an order statistic is, for every density."""
+    rng = np.random.default_rng(B)
+    limits = np.array([upper_limit(rng.exponential(3.0, B), 0.01) for _ in range(4000)])
+    share = np.exp(-limits / 3.0)
+    expected = 0.01 if B < 99 else (B + 1 - np.ceil((B + 1) * 0.99)) / (B + 1)
+    assert share.mean() == pytest.approx(expected, abs=5 * share.std() / np.sqrt(4000))
+
+
+def test_the_limit_of_many_values_is_an_order_statistic():
+    assert upper_limit(np.arange(1000.0)[::-1], 0.01) == 990.0  # the 991st of 1000
+    assert upper_limit(np.zeros(5), 0.01) == 0.0
+
+
+@pytest.mark.parametrize("D", [3, 12])
+@pytest.mark.parametrize("B", [6, 24, 60, 150])
+def test_about_one_ordinary_new_bag_in_a_hundred_is_novel(B, D):
+    """Mean over training sets; before, 14 % of new bags were novel at 6 training bags and 6 % at 24."""
+    shares, away = [], []
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+
+        def drawn(n, rng=rng):
+            sizes = rng.integers(2, 9, n)
+            return rng.standard_normal((sizes.sum(), D)), np.concatenate([[0], np.cumsum(sizes)])
+
+        (X, offsets), (new, starts) = drawn(B), drawn(400)
+        Z = KMeans(min(len(X) // 2, 60), n_init=1, random_state=0).fit(X).cluster_centers_
+        novelty = Novelty.learn(Z, X, offsets)
+        found = novelty.of_squares(nearest_points(new, Z)[1])
+        shares.append((np.maximum.reduceat(found, starts[:-1]) > 0.5).mean())
+        far = rng.standard_normal((100, D))
+        far *= 6 * np.sqrt(D) / np.linalg.norm(far, axis=1, keepdims=True)
+        away.append((novelty.of_squares(nearest_points(far, Z)[1]) > 0.5).mean())
+    assert np.mean(shares) <= 0.03
+    assert np.mean(away) >= 0.95
 
 
 def test_the_order_of_bags_and_instances_does_not_matter():

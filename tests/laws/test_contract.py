@@ -60,7 +60,7 @@ BASELINES = {
 RARER = {  # what a user gets without choosing, and the other ways to learn and to stream
     "VGPMIL as it comes": VGPMIL(n_inducing=6, max_iter=4, tol=0.0, random_state=0),
     "GVGPMIL as it comes": GVGPMIL(n_inducing=6, max_iter=4, tol=0.0, random_state=0),
-    "streamed": PsiVGPMIL(**QUICK, chunk_size=5, aggregate="max", residual="full"),
+    "streamed": PsiVGPMIL(**QUICK, chunk_size=5, aggregate="max", residual="full", posterior="augmented"),
     "mean field": PsiVGPMIL(**QUICK, posterior="augmented", label_posterior="mean_field", H=100.0),
     "greedy": PsiVGPMIL(**QUICK, inducing="greedy_variance", mean="zero"),
 }

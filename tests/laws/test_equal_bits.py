@@ -44,7 +44,7 @@ def bits(model):
 
 @pytest.mark.parametrize(
     "settings",
-    [{"residual": "full", "chunk_size": 300}, {"dtype": "float32"}, {"posterior": "augmented"}],
+    [{"chunk_size": 300}, {"dtype": "float32"}, {"posterior": "augmented", "residual": "full"}],
     ids=str,
 )
 def test_threads_and_repetition_do_not_change_a_bit(settings):

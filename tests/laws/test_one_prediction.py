@@ -57,7 +57,7 @@ def run(request):
     return request.getfixturevalue(request.param)
 
 
-TEXT = {"bag", "scan", "series", "reason", "notes", "use"}
+TEXT = {"bag", "scan", "series", "reason", "bag_reason", "notes", "use"}
 
 
 def read(path):
@@ -85,6 +85,8 @@ def test_tables_equal_the_results_file(run):
     np.testing.assert_array_equal(bags[NUMBERS].to_numpy(), numbers_of(found, "bag"))
     np.testing.assert_array_equal(bags["label"], found.label)
     np.testing.assert_array_equal(bags["refer"], found.refer)
+    np.testing.assert_array_equal(bags["reason"], found.reason)
+    np.testing.assert_array_equal(bags["novelty"], found.novelty)
     instances = read(run / "instances.csv").sort_values(["bag", "instance"], kind="stable")
     names = np.repeat([str(name) for name in found.ids], np.diff(found.offsets))
     order = np.argsort(names, kind="stable")
@@ -92,6 +94,7 @@ def test_tables_equal_the_results_file(run):
     np.testing.assert_array_equal(instances[NUMBERS].to_numpy(), numbers_of(found, "instance")[order])
     np.testing.assert_array_equal(instances["label"], found.instance_label[order])
     np.testing.assert_array_equal(instances["latent_mean"], found.latent_mean[order])
+    np.testing.assert_array_equal(instances["novelty"], found.instance_novelty[order])
 
 
 def test_the_report_equals_the_results_file(run):
@@ -103,11 +106,13 @@ def test_the_report_equals_the_results_file(run):
         assert [row[name] for name in NUMBERS] == bags[number].tolist()
         assert (row["called"], row["refer"]) == (found.label[number], found.refer[number])
         assert row["truth"] == results.truth[number]
+        assert row["novelty"] == found.novelty[number]
+    assert page.facts["novel"] == found.novel.sum()
     assert len(page.instances) > 10
     for (number, index), row in page.instances.items():
         n = found.offsets[number] + index
         assert [row[name] for name in NUMBERS] == instances[n].tolist()
-        assert row["called"] == found.instance_label[n]
+        assert (row["called"], row["novelty"]) == (found.instance_label[n], found.instance_novelty[n])
     assert (page.facts["threshold"], page.facts["instance_threshold"]) == (found.threshold, found.instance_threshold)
     scores = bag_metrics(results.truth, found.prob, found.threshold, found.log_odds)
     assert {name: row["bags"] for name, row in page.scores.items()} == scores
@@ -154,8 +159,10 @@ def test_figures_equal_the_results_file(scans):
         np.testing.assert_array_equal(table["prob"], results.prediction.instance_prob[rows])
         np.testing.assert_array_equal(table["std"], results.prediction.instance_std[rows])
         np.testing.assert_array_equal(table["lower"], results.prediction.instance_lower[rows])
+        np.testing.assert_array_equal(table["novelty"], results.prediction.instance_novelty[rows])
         np.testing.assert_array_equal(table["truth"], results.instance_truth[rows])
         assert (table["bag_prob"] == results.prediction.prob[number]).all()
+        assert (table["bag_reason"] == results.prediction.reason[number]).all()
 
 
 def test_dicom_reports_equal_the_results_file(scans):
@@ -175,6 +182,8 @@ def test_dicom_reports_equal_the_results_file(scans):
         np.testing.assert_array_equal(table["prob"][1:], found.instance_prob[rows])
         np.testing.assert_array_equal(table["std"][1:], found.instance_std[rows])
         np.testing.assert_array_equal(table["called"][1:], found.instance_label[rows])
+        assert (scan["novelty"], scan["reason"]) == (found.novelty[number], found.reason[number])
+        np.testing.assert_array_equal(table["novelty"][1:], found.instance_novelty[rows])
 
 
 def test_pages_equal_the_results_file(run, tmp_path):
@@ -197,5 +206,8 @@ def test_pages_equal_the_results_file(run, tmp_path):
             assert [row[name] for name in names] == expected
             assert (row["called"], row["refer"]) == (found.label[number], found.refer[number])
             assert row["truth"] == results.truth[number]
+            assert (row["reason"], row["novelty"]) == (found.reason[number], found.novelty[number])
+        novelty = found.instance_novelty[results.instances_of(number)].tolist()
+        assert [row["novelty"] for row in answer["instances"]] == novelty
         shown = [[row[name] for name in names] for row in answer["instances"]]
         assert shown == instances[results.instances_of(number)].tolist()

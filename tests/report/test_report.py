@@ -13,8 +13,10 @@ from commands import call, fails
 from psimil.figures import plot_bag
 from psimil.foundations.errors import InputError
 from psimil.report import Choices, page, render_report
+from psimil.report.calls import Words, reason_words
 from psimil.report.numerals import decimal, probability
 from psimil.results.metrics import bag_metrics, instance_metrics
+from psimil.results.referral_curve import referral_cost
 from psimil.results.result_file import NAME
 from psimil.results.result_set import ResultSet
 from report_pages import Page, feature_results, predicted, scan_results
@@ -95,12 +97,39 @@ def test_scores_are_those_of_the_known_bags_and_instances(sketches):
     assert {name: row["instances"] for name, row in found.items()} == slices
 
 
+def test_the_referral_curve_has_the_cost_of_refer(sketches):
+    results = feature_results(truth=TRUTH)
+    p, known = results.prediction, TRUTH >= 0
+    cost = referral_cost(TRUTH[known], p.prob[known], p.refer[known], p.threshold)
+    assert 0 < cost.share < 1 and f"The ring is what this model refers here: {cost.words}." in Page(
+        render_report(results, ONE)
+    ).text.replace(" refer , as", " refer, as")
+
+
 def test_what_is_not_known_is_not_shown(sketches):
     found = Page(render_report(feature_results(), ONE))
     assert not found.scores and "Scores" not in found.text and "truth" not in next(iter(found.bags.values()))
     assert "Reliability" not in found.text
     one_class = Page(render_report(feature_results(truth=np.ones(6)), ONE))
     assert np.isnan(one_class.scores["auc"]["bags"]) and "– " in one_class.text
+
+
+def test_what_is_unlike_the_training_data_is_told_plainly(sketches):
+    results = scan_results()
+    novelty = np.full(24, 0.25)
+    novelty[results.instances_of(1)][3] = 0.875
+    found = replace(results.prediction, instance_novelty=novelty, margin=0.0)
+    page = Page(render_report(replace(results, prediction=found), Choices(probable=3)))
+    assert page.facts["novel"] == 1 and "1 to refer to a reader (1 unlike the training data)." in page.text
+    assert {bag: row["novelty"] for bag, row in page.bags.items()} == {0: 0.25, 1: 0.875, 2: 0.25}
+    assert "unlike the training data 0.875" in page.text and "0.875, unlike the training data" in page.text
+    for bag in range(3):
+        assert reason_words(found, bag, Words.of("ct")) in page.text
+    alts = [tag["alt"] for _, tag in page.tags if tag.get("alt", "").endswith(", unlike the training data")]
+    assert len(alts) == 1 and alts[0].startswith("slice 4,")
+    assert "lie within a margin around the threshold" in page.text
+    without = Page(render_report(results, ONE))
+    assert "unlike the training" not in without.text and "crosses the threshold" in without.text
 
 
 def test_the_chosen_bags_are_shown_once_each(sketches):

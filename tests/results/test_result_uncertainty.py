@@ -50,3 +50,40 @@ def test_forged_uncertainty_is_refused(name, tmp_path):
             write_result(tmp_path / NAME, tensors | {name: forged}, texts, header)
     with pytest.raises(InputError, match="has shape"):
         write_result(tmp_path / NAME, tensors | {name: np.tile(tensors[name], 2)}, texts, header)
+
+
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory):
+    """Tensors, texts and header of a file whose intervals come from draws."""
+    path = tmp_path_factory.mktemp("drawn") / NAME
+    bags, y, _ = problem()
+    ResultSet.of(quick(posterior="sampled").fit(bags, y).predict_dist(bags), truth=y).write(path)
+    return read_result(path)
+
+
+@pytest.mark.parametrize("name", Bounds._fields)
+def test_an_interval_with_one_end_is_refused(name, drawn, tmp_path):
+    tensors, texts, header = drawn
+    less = {key: value for key, value in tensors.items() if key != name}
+    with pytest.raises(InputError, match=f'array "{name}" is missing, which comes with .* Write it again with psimil'):
+        write_result(tmp_path / NAME, less, texts, header)
+
+
+@pytest.mark.parametrize(("low", "row"), [("lower", "bag"), ("instance_lower", "instance")])
+def test_an_interval_that_is_upside_down_is_refused(low, row, drawn, tmp_path):
+    tensors, texts, header = drawn
+    high = low.replace("lower", "upper")
+    forged = {low: tensors[low].copy(), high: tensors[high].copy()}
+    forged[low][5], forged[high][5] = 0.75, 0.25
+    said = rf'{row} 5: array "{low}" is above "{high}" \(0.75 > 0.25\); the two may be swapped\. Write it again'
+    with pytest.raises(InputError, match=said):
+        write_result(tmp_path / NAME, tensors | forged, texts, header)
+
+
+def test_a_width_without_its_centre_is_refused(tmp_path):
+    bags, y, _ = problem()
+    ResultSet.of(quick(posterior="variational").fit(bags, y).predict_dist(bags), truth=y).write(tmp_path / NAME)
+    tensors, texts, header = read_result(tmp_path / NAME)
+    del tensors["centre"]
+    with pytest.raises(InputError, match='array "centre" is missing, which comes with "width"'):
+        write_result(tmp_path / NAME, tensors, texts, header)

@@ -102,6 +102,8 @@ def made(chosen, width, y, kind, exponent, seed):
 
 def fit(drawn, *, y=None, bags=None, weights=None, known=None, **options):
     """A quick model of the drawn bags, without the warnings that awkward bags deserve."""
+    if options.get("residual") == "full":  # which the other posteriors do not have
+        options["posterior"] = "augmented"
     model = PsiVGPMIL(**{**QUICK, **options})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)

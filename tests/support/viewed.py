@@ -8,6 +8,7 @@ import sys
 import tempfile
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -35,13 +36,21 @@ CARD = {"model": "G-VGPMIL", "version": "1.0.0", "density": "gamma(1, 2.5)", "ke
 KINDS = ("features", "images", "ct")
 
 
-def predicted(mean, offsets, ids, seed=0):
-    """A prediction from (N,) latent means; no model is trained."""
+def predicted(mean, offsets, ids, seed=0, novelty=None):
+    """A prediction from (N,) latent means, and novelty if given; no model is trained."""
     rng = np.random.default_rng(seed)
     mean = np.asarray(mean, dtype=np.float64)
     variance = rng.uniform(0.1, 2.0, len(mean))
     bags = BagLayout(np.asarray(ids), np.asarray(offsets))
-    return Prediction.build(bags, (mean, variance), instance_moments(mean, variance), aggregate="noisy_or")
+    found = Prediction.build(bags, (mean, variance), instance_moments(mean, variance), aggregate="noisy_or")
+    return replace(found, instance_novelty=novelty)
+
+
+def strange(offsets, every=4):
+    """(N,) novelty of instances: of every fourth bag the last one, and that alone, is unlike the training data."""
+    novelty = np.random.default_rng(8).uniform(0.0, 0.5, offsets[-1])
+    novelty[np.asarray(offsets)[1::every] - 1] = 0.875
+    return novelty
 
 
 def feature_results(n_bags=30, ids=None, notes=None, feature_names=None, seed=0):
@@ -50,7 +59,9 @@ def feature_results(n_bags=30, ids=None, notes=None, feature_names=None, seed=0)
     order = np.argsort(-np.abs(bags.X), axis=1)[:, :3]
     values = np.take_along_axis(bags.X, order, axis=1)
     return ResultSet.of(
-        predicted(bags.X.sum(1) - 5.0, bags.offsets, range(n_bags) if ids is None else ids, seed),
+        predicted(
+            bags.X.sum(1) - 5.0, bags.offsets, range(n_bags) if ids is None else ids, seed, strange(bags.offsets)
+        ),
         truth=np.where(np.arange(n_bags) % 5 == 4, -1, y),
         instance_truth=np.where(np.arange(len(bags.X)) % 3 == 0, y_instances, -1),
         telling=(order, values, 0.5 * values),
@@ -84,7 +95,7 @@ def ct_results(folder, scans=2, size=32):
     offsets = np.cumsum([0] + [len(scan) for scan in read])
     images = [apply_windows(scan.hu, (BLOOD,), size=min(96, size))[:, 0] for scan in read]
     results = ResultSet.of(
-        predicted(20 * bright - 7 + 7 * known, offsets, [part.study_id for part in series]),
+        predicted(20 * bright - 7 + 7 * known, offsets, [part.study_id for part in series], novelty=strange(offsets)),
         kind="ct",
         truth=np.maximum.reduceat(known, offsets[:-1]),
         instance_truth=known,

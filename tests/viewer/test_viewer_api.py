@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from psimil.figures import reliability_table
-from psimil.report.calls import Words, difference_words, threshold_words
+from psimil.report.calls import Words, difference_words, reason_words, threshold_words
 from psimil.results.metrics import bag_metrics
 from psimil.viewer.feedback_store import FeedbackStore
 from psimil.viewer.pages import TYPES, static_files
@@ -15,8 +15,8 @@ from psimil.viewer.viewed import Viewed
 from viewed import Browser, feature_results, viewed_of
 
 ROW = {
-    "key", "id", "probability", "std", "lower", "upper", "log_odds", "called", "refer", "truth", "size", "notes",
-    "verdict", "n_notes",
+    "key", "id", "probability", "std", "lower", "upper", "log_odds", "called", "refer", "reason", "novelty",
+    "novel", "truth", "size", "notes", "verdict", "n_notes",
 }  # fmt: skip
 
 
@@ -46,6 +46,8 @@ def test_the_set_is_counted(client):
     assert summary["kind"] == results.kind
     assert (summary["bags"], summary["instances"]) == (len(found.ids), len(found.latent_mean))
     assert summary["positives_called"] == int(found.label.sum()) and summary["to_refer"] == int(found.refer.sum())
+    assert summary["has_novelty"] == (found.novelty is not None) == (results.kind != "images")
+    assert summary["novel"] == int(found.novel.sum()) and (summary["novel"] > 0) == summary["has_novelty"]
     assert (summary["threshold"], summary["instance_threshold"]) == (found.threshold, found.instance_threshold)
     assert summary["has_images"] == (results.kind != "features") and summary["has_volumes"] == (results.kind == "ct")
     assert summary["model"] == dict(results.model)
@@ -85,8 +87,11 @@ def test_bags_are_the_prediction(client):
     for name, column in (
         ("probability", found.prob), ("std", found.std), ("lower", found.lower), ("upper", found.upper),
         ("log_odds", found.log_odds), ("called", found.label), ("refer", found.refer), ("size", np.diff(found.offsets)),
+        ("novel", found.novel), ("reason", found.reason),
     ):  # fmt: skip
         assert [row[name] for row in rows] == column[order].tolist(), name
+    novelty = [None] * len(rows) if found.novelty is None else found.novelty[order].tolist()
+    assert [row["novelty"] for row in rows] == novelty
     assert [row["truth"] for row in rows] == [None if t < 0 else t for t in results.truth[order].tolist()]
     assert [row["notes"] for row in rows] == [results.notes[n] for n in order]
 
@@ -96,6 +101,7 @@ def test_bags_are_the_prediction(client):
     [
         ("probability", lambda r: r.prediction.log_odds),
         ("uncertainty", lambda r: r.prediction.std),
+        ("novelty", lambda r: r.prediction.novelty),
         ("truth", lambda r: r.truth),
         ("size", lambda r: np.diff(r.prediction.offsets)),
         ("id", lambda r: np.arange(len(r))),
@@ -116,6 +122,7 @@ def test_scans_are_sorted_by_their_hash(scans):
 def test_bags_are_filtered(features):
     found = features.viewed.results.prediction
     assert set(numbers(features, show="refer")) == set(np.flatnonzero(found.refer))
+    assert set(numbers(features, show="novel")) == set(np.flatnonzero(found.novel)) != set()
     assert set(numbers(features, show="positive")) == set(np.flatnonzero(found.label))
     assert set(numbers(features, show="negative")) == set(np.flatnonzero(1 - found.label))
     assert len(numbers(features, show="all")) == len(found.ids)
@@ -165,8 +172,13 @@ def test_a_bag_has_its_instances(client):
         for name, column in (
             ("probability", found.instance_prob), ("std", found.instance_std), ("lower", found.instance_lower),
             ("upper", found.instance_upper), ("log_odds", found.instance_log_odds), ("called", found.instance_label),
+            ("novel", found.instance_novel),
         ):  # fmt: skip
             assert [i[name] for i in bag["instances"]] == column[rows].tolist(), name
+        known = found.instance_novelty
+        unknown = [None] * (rows.stop - rows.start)
+        assert [i["novelty"] for i in bag["instances"]] == (unknown if known is None else known[rows].tolist())
+        assert bag["why"] == reason_words(found, number, Words.of(results.kind))
         truth = [None if t < 0 else t for t in results.instance_truth[rows].tolist()]
         assert [i["truth"] for i in bag["instances"]] == truth
         places = [None] * len(truth) if results.positions is None else results.positions[rows].tolist()

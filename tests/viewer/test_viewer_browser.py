@@ -9,6 +9,8 @@ import pytest
 from chromium import why_not
 from psimil.ct.cohort import ReadingRules
 from psimil.ct.windows import BLOOD, BONE, BRAIN, SOFT
+from psimil.inference.referral import UNLIKE
+from psimil.report.calls import Words, reason_words
 from psimil.viewer.volumes import volumes_of
 from viewed import CARD, HASHER, ct_results, feature_results, image_results
 
@@ -87,6 +89,46 @@ def test_the_filter_shows_the_cases_to_refer(visit):
     page.get_by_role("button", name="To refer").click()
     page.wait_for_selector('[data-show="refer"][aria-pressed="true"]')
     assert page.locator("#rows tr").count() == page.locator("#rows .badge.refer").count() == refer.sum() > 0
+
+
+def test_what_is_unlike_the_training_data_is_said_in_the_list(visit):
+    visited = visit("features")
+    page, found = visited.page, visited.viewed.results.prediction
+    page.get_by_role("button", name="Unlike training").click()
+    page.wait_for_selector('[data-show="novel"][aria-pressed="true"]')
+    assert page.locator("#rows tr").count() == page.locator("#rows .badge.novel").count() == found.novel.sum() > 0
+    assert set(page.locator("#rows .badge.novel").all_inner_texts()) == {UNLIKE.capitalize()}
+    whole = page.locator("#rows .badge.refer").all_text_contents()
+    assert sorted(whole) == sorted(f"Refer: {why}" for why in found.reason[found.novel])
+    assert numbers(page, "novelty") == [0.875] * int(found.novel.sum())
+    assert page.locator("#tiles").get_by_text(UNLIKE.capitalize()).count() == 1
+
+
+def test_without_novelty_nothing_is_said_of_it(visit):
+    page = visit("images").page
+    assert page.get_by_role("button", name="Unlike training").count() == page.locator("th.novelty").count() == 0
+
+
+def test_what_is_unlike_the_training_data_is_said_of_scan_and_slice(visit):
+    visited = visit("ct")
+    found = visited.viewed.results.prediction
+    number = int(np.flatnonzero(found.novel)[0])
+    place = visited.viewed.results.by_probability().tolist().index(number)
+    page, last = visited.open(place), int(np.diff(found.offsets)[number])
+    assert reason_words(found, number, Words.of("ct")) in page.locator("#card").inner_text()
+    assert page.locator("#strip .is-novel").count() == page.locator("#profile .novel").count() == 1
+    assert f"{UNLIKE}, " in page.locator("#strip .is-novel").get_attribute("aria-label")
+    assert f"Marks above: {UNLIKE}." in page.locator("#profile-key").inner_text()
+    page.keyboard.press("End")
+    assert UNLIKE.capitalize() in page.locator("#value").inner_text()
+    page.get_by_role("status").filter(has_text=re.compile(f"^slice {last} of {last}.*, {UNLIKE}$")).wait_for(
+        state="attached"
+    )
+    page.keyboard.press("Home")
+    assert UNLIKE.capitalize() not in page.locator("#value").inner_text()
+    page.locator("#values summary").click()
+    row = page.locator(f'#values-table tr[data-index="{last - 1}"]').inner_text()
+    assert "0.88" in row and UNLIKE in row
 
 
 def test_keys_scroll_and_the_place_is_said(visit):
@@ -185,7 +227,7 @@ def test_a_negative_scan_with_a_slice_above_its_threshold_is_no_contradiction(vi
     assert legend.endswith(": above the slice threshold, so positive. Do you agree?")
     assert "Positive" not in page.locator("#value").inner_text()
     page.locator("#values summary").click()
-    called = page.locator("#values-table tbody tr").locator("td:nth-child(6)").all_inner_texts()
+    called = page.locator("#values-table tbody tr").locator("td:nth-child(7)").all_inner_texts()
     assert set(called) == {"Above the slice threshold", "Negative"}
     rows = visited.viewed.results.instances_of(first_bag(visited.viewed))
     assert called.count("Negative") == (found.instance_prob[rows] < 0.1).sum()

@@ -45,7 +45,7 @@ def predict(
         from psimil.ct.slice_labels import read_slice_labels
         from psimil.files.environment import environment
         from psimil.files.rundir import opened
-        from psimil.report.calls import Words, threshold_words
+        from psimil.report.calls import Words, referral_words, threshold_words
 
         pipeline = CTPipeline.load(model, device=device)
         with opened(out, overwrite=overwrite) as run:
@@ -62,7 +62,7 @@ def predict(
             facts = results.facts() | {"reports": reports * (len(results.slices) - len(refused))}
             lines = [
                 f"{facts['scans']} scans with {facts['slices']} slices: {facts['called_positive']} called positive, "
-                f"{facts['to_refer']} to refer to a reader (uncertain or unlike the training scans); "
+                f"{referral_words(results.prediction)}; "
                 f"{facts['failures']} scans could not be read (failures.csv).",
                 threshold_words(facts["bag_threshold"], facts["instance_threshold"], Words.of("ct")),
                 *(failure.reason for failure in refused[:1]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -59,7 +60,9 @@ def fit(
     ] = None,
     alpha: Annotated[float | None, typer.Option(help="alpha of gvgpmil's density; means gvgpmil.")] = None,
     beta: Annotated[float | None, typer.Option(help="beta of gvgpmil's density; means gvgpmil.")] = None,
-    n_inducing: Annotated[int | None, typer.Option(min=1, help="Number of inducing points. Default: 200.")] = None,
+    n_inducing: Annotated[
+        int | None, typer.Option(min=1, help="Number of inducing points. By default as many as suit.")
+    ] = None,
     H: Annotated[
         float | None,
         typer.Option("--H", parser=number, metavar="NUMBER", help="Trust in bag labels; inf: they are right."),
@@ -91,6 +94,13 @@ def fit(
         str | None,
         typer.Option(
             parser=choice("auto", "noisy_or", "max"), metavar="auto|noisy-or|max", help="From instances to bags."
+        ),
+    ] = None,
+    referral: Annotated[
+        str | None,
+        typer.Option(
+            metavar="workload=0.1|error=0.02|interval",
+            help="Which bags go to a reader: as many, or so few errors kept.",
         ),
     ] = None,
     max_iter: Annotated[int | None, typer.Option(min=0, help="Passes at most per stage.")] = None,
@@ -125,7 +135,7 @@ def fit(
     options = {
         "model": model, "alpha": alpha, "beta": beta, "n_inducing": n_inducing, "H": H,
         "label_posterior": label_posterior, "mean": mean, "residual": residual,
-        "posterior": posterior, "hyperparameters": hyperparameters,
+        "posterior": posterior, "hyperparameters": hyperparameters, "referral": referral,
         "aggregate": aggregate, "max_iter": max_iter, "preset": preset, "early_stopping": early_stopping,
         "random_state": seed, "dtype": dtype, "chunk_size": chunk_size, "positive": positive,
     }  # fmt: skip
@@ -200,7 +210,15 @@ def _tell(shell: Shell, facts: dict[str, Any], out: str) -> None:
     shell.say(
         f"{facts['n_iter']} passes in {facts['seconds']:.1f} s, bound {facts['elbo']:.5g}"
         + ("." if facts["converged"] else " (not settled)."),
+        *_referral(**facts["referral"]),
         f"Model, tables, figures and summary.md are in {out}.",
         NOTE,
     )
     shell.result(run=out, **finite(facts))
+
+
+def _referral(rule: str, share: float = math.nan, kept_error: float = 0.0, error: float = 0.0, **_: float) -> list[str]:
+    """What the referral costs out-of-bag, where it has a target."""
+    from psimil.inference.referral import Cost
+
+    return [] if math.isnan(share) else [f"Referral {rule}, out-of-bag: {Cost(share, kept_error, error).words}."]

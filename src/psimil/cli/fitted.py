@@ -21,6 +21,7 @@ from psimil.figures import (
 )
 from psimil.files.environment import environment
 from psimil.foundations.phases import tell
+from psimil.results.model_card import referral_facts, referral_rule
 
 if TYPE_CHECKING:
     from psimil.data.bagtable import BagTable
@@ -48,6 +49,7 @@ def write_fit(
         "seconds": seconds,
         "bag_threshold": estimator.threshold_,
         "instance_threshold": estimator.instance_threshold_,
+        "referral": referral_facts(estimator.model_, estimator.referral),
         "training": estimator.training_counts_,
         "features": list(table.feature_names),
         "metrics": metrics,
@@ -62,7 +64,7 @@ def write_fit(
     run.write_json("metrics.json", finite(metrics))
     _figures(run, estimator, table)
     estimator.save(run.file("model.safetensors"))
-    run.write_text("summary.md", _summary(facts, name))
+    run.write_text("summary.md", _summary(facts, name, referral_rule(estimator.model_, estimator.referral)))
     run.finish()
     return facts
 
@@ -104,7 +106,7 @@ def _figures(run: RunDirectory, estimator: PsiVGPMIL, table: BagTable) -> None:
     save_figure(plot_bag(loo, most, truth, ax=new_figure()), run.figure("bag"), bag_table(loo, most, truth))
 
 
-def _summary(facts: dict[str, Any], name: str) -> str:
+def _summary(facts: dict[str, Any], name: str, referral: str) -> str:
     counts = facts["training"]
     lines = [
         "# Fit", "",
@@ -112,7 +114,8 @@ def _summary(facts: dict[str, Any], name: str) -> str:
         f"{counts['instances']} instances.",
         f"{facts['n_iter']} passes, {'settled' if facts['converged'] else 'not settled'}, bound {facts['elbo']:.6g}.",
         f"A bag is called positive from probability {facts['bag_threshold']:.4g} on, an instance from "
-        f"{facts['instance_threshold']:.4g} on.", "",
+        f"{facts['instance_threshold']:.4g} on.",
+        f"Referral to a reader: {referral}.", "",
         f"## Features: {len(facts['features'])}", "",
         ", ".join(f"`{printable(feature)}`" for feature in facts["features"]), "",
     ]  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from psimil.cli.arguments import MODEL, check_arguments
@@ -11,13 +12,14 @@ from psimil.cli.shell import Shell
 
 
 def info(model: ModelFile, as_json: Json = False, quiet: Quiet = False, debug: Debug = False) -> None:
-    """Show what a model file holds: settings, kernel, thresholds, calibration, training counts."""
+    """Show what a model file holds: settings, kernel, posterior, thresholds, referral and its cost, training counts."""
     shell = Shell(as_json, quiet)
     with shell.listening():
         from dataclasses import asdict
 
         from psimil.files.model_file import load_model
         from psimil.files.schema import kernel_json, parameters_json
+        from psimil.results.model_card import posterior_facts, referral_facts
 
         check_arguments("info", (model, MODEL))
         path = model / "model.safetensors" if model.is_dir() else model
@@ -38,6 +40,9 @@ def info(model: ModelFile, as_json: Json = False, quiet: Quiet = False, debug: D
             "calibration": asdict(trained.calibration),
             "bag_threshold": trained.threshold,
             "instance_threshold": trained.instance_threshold,
+            "posterior": posterior_facts(trained),
+            "referral": referral_facts(trained, str(file.parameters.get("referral"))),
+            "novelty_distance": None if trained.novelty is None else math.sqrt(trained.novelty.square),
             "parameters": parameters_json(file.parameters),
         }
         shell.table(path.name, ("fact", "value"), [[name, value] for name, value in _rows(facts)])

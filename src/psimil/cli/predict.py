@@ -74,6 +74,7 @@ def predict(
         from psimil.files.environment import environment
         from psimil.files.rundir import opened
         from psimil.foundations.phases import tell
+        from psimil.report.calls import referral_words
         from psimil.results.tabular_results import tabular_results
         from psimil.store.tables import read_bags
 
@@ -106,13 +107,14 @@ def predict(
                 "instances": len(table.bags.X),
                 "called_positive": int(prediction.label.sum()),
                 "to_refer": int(prediction.refer.sum()),
+                "novel": int(prediction.novel.sum()),
                 "bag_threshold": prediction.threshold,
                 "instance_threshold": prediction.instance_threshold,
             }
             lines = [
                 f"{facts['bags']} bags with {facts['instances']} instances of {printable(bags.name)}: "
                 f"{facts['called_positive']} bags called positive at threshold {prediction.threshold:.4g}, "
-                f"{facts['to_refer']} to refer to a reader (uncertain or unlike the training bags).",
+                f"{referral_words(prediction)}.",
                 f"{NOTE}",
             ]
             run.write_text("summary.md", "# Prediction\n\n" + "\n\n".join(lines) + "\n")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from psimil.foundations.errors import InputError
+from psimil.inference.referral import BOTH, KEPT, NEAR, UNLIKE
 from psimil.version import VERSION
 
 if TYPE_CHECKING:
@@ -32,6 +33,14 @@ NUMBERS = {
     "std": ("STANDARD_DEV", SCHEME, "Standard deviation of the probability"),
     "low": ("INTERVAL_LOW", SCHEME, "Lower end of the interval of the probability"),
     "high": ("INTERVAL_HIGH", SCHEME, "Upper end of the interval of the probability"),
+    "novelty": ("NOVELTY", SCHEME, "How unlike the training data, from 0 to 1; novel above 0.5"),
+}
+REFERRAL = ("REFERRAL", SCHEME, "Referral to a human reader")
+REASONS = {
+    KEPT: ("NOT_REFERRED", SCHEME, "Not referred"),
+    NEAR: ("NEAR_THRESHOLD", SCHEME, "Refer: near the threshold"),
+    UNLIKE: ("UNLIKE_TRAINING", SCHEME, "Refer: unlike the training data"),
+    BOTH: ("NEAR_AND_UNLIKE", SCHEME, "Refer: near the threshold and unlike the training data"),
 }
 
 
@@ -94,14 +103,16 @@ def measurement_report(
 
     Parameters
     ----------
-    rows : of the scan and then of the slices: number, prob, std, low, high, called.
+    rows : of the scan and then of the slices: number, prob, std, low, high, novelty, called, reason; numbers that are
+        not known are nan, and a reason None.
     sources : slices, in order.
     name : what the UIDs are made of.
     remark : said about the scan after the words on research use.
 
     Examples
     --------
-    >>> rows = [{"number": 0, "prob": 0.5, "std": 0.1, "low": 0.4, "high": 0.6, "called": False}]
+    >>> rows = [{"number": 0, "prob": 0.5, "std": 0.1, "low": 0.4, "high": 0.6, "novelty": 0.2}]
+    >>> rows[0] |= {"called": False, "reason": ""}
     >>> len(measurement_report(rows, (), "a").get_image_measurement_groups())
     1
     """
@@ -122,12 +133,14 @@ def measurement_report(
 def _group(
     row: dict[str, Any], sources: tuple[Source, ...], uid: str, remark: str
 ) -> MeasurementsAndQualitativeEvaluations:
-    """Probability, standard deviation and call of the scan or of a slice."""
+    """Numbers and call of the scan or of a slice, and whether the scan is referred, and why."""
     from highdicom import sr
     from pydicom.sr.codedict import codes
 
-    number = row["number"]
-    images = None
+    number, images = row["number"], None
+    said = {CALL: PRESENT if row["called"] else ABSENT}
+    if row["reason"] is not None:
+        said[REFERRAL] = REASONS[row["reason"]]
     if number:
         source = sources[number - 1]
         frames = None if source.frame is None else [source.frame]
@@ -142,7 +155,7 @@ def _group(
             if not np.isnan(row[column])
         ],
         qualitative_evaluations=[
-            sr.QualitativeEvaluation(sr.CodedConcept(*CALL), sr.CodedConcept(*(PRESENT if row["called"] else ABSENT)))
+            sr.QualitativeEvaluation(sr.CodedConcept(*name), sr.CodedConcept(*value)) for name, value in said.items()
         ],
         source_images=images,
     )

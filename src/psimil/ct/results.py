@@ -95,11 +95,11 @@ class CTResults:
     def reported(self, number: int) -> ReportedScan:
         """What a DICOM report says about scan ``number``."""
         from psimil.ct.structured_report import ReportedScan
+        from psimil.report.calls import Words, reason_words
 
         part, found = self.slices[number], self.prediction
-        prob, std, called = (
-            found.split(column)[number] for column in (found.instance_prob, found.instance_std, found.instance_label)
-        )
+        rows = slice(int(found.offsets[number]), int(found.offsets[number + 1]))
+        known, of_bag = found.instance_novelty, found.novelty
         return ReportedScan(
             part.study_uid,
             part.series_uid,
@@ -108,10 +108,14 @@ class CTResults:
             float(found.std[number]),
             (float(found.lower[number]), float(found.upper[number])),
             bool(found.label[number]),
-            prob,
-            std,
-            called,
+            found.instance_prob[rows],
+            found.instance_std[rows],
+            found.instance_label[rows],
             (found.threshold, found.instance_threshold),
+            None if of_bag is None else float(of_bag[number]),
+            None if known is None else known[rows],
+            str(found.reason[number]),
+            reason_words(found, number, Words.of("ct")),
         )
 
     def facts(self) -> dict[str, Any]:
@@ -122,6 +126,7 @@ class CTResults:
             "slices": int(found.offsets[-1]),
             "called_positive": int(found.label.sum()),
             "to_refer": int(found.refer.sum()),
+            "novel": int(found.novel.sum()),
             "failures": len(self.failures),
             "bag_threshold": found.threshold,
             "instance_threshold": found.instance_threshold,

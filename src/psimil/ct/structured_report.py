@@ -23,6 +23,8 @@ from psimil.ct.report_content import (
     CALL,
     NUMBERS,
     PRESENT,
+    REASONS,
+    REFERRAL,
     SCHEME,
     check_references,
     evidence,
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
 
     from psimil.ct.scan import Source
 
-COLUMNS = ("level", "number", "sop_instance_uid", "frame", *NUMBERS, "called")
+COLUMNS = ("level", "number", "sop_instance_uid", "frame", *NUMBERS, "called", "reason")
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +60,9 @@ class ReportedScan:
     slice_prob, slice_std : (S,) the same for the slices.
     slice_called : (S,) the slices that are called positive.
     thresholds : probabilities from which on the scan and a slice are called positive; the report says them when given.
+    novelty, slice_novelty : how unlike the training data the scan and its slices (S,) are; None where it is not known.
+    reason : why the scan is referred to a reader, as in the tables, "" when it is not; None says nothing.
+    words : the same in a sentence, for the comment.
 
     Examples
     --------
@@ -79,6 +84,10 @@ class ReportedScan:
     slice_std: ArrayLike
     slice_called: ArrayLike
     thresholds: tuple[float, float] | None = None
+    novelty: float | None = None
+    slice_novelty: ArrayLike | None = None
+    reason: str | None = None
+    words: str = ""
 
     def rows(self) -> list[dict[str, Any]]:
         """The scan and then its slices, as the rows that :func:`read_report` gives back.
@@ -86,21 +95,29 @@ class ReportedScan:
         Raises
         ------
         InputError
-            When there are no slices to refer to, or numbers are missing or not finite.
+            When there are no slices to refer to, numbers are missing or not finite, or the reason is unknown.
         """
         count = len(self.sources)
         if count == 0:
             raise InputError("a report refers to slices of DICOM files, and this scan has none.")
         low, high = (float(end) for end in self.interval)
-        first = ("scan", 0, "", 0, float(self.prob), float(self.std), low, high, bool(self.called))
+        if self.reason is not None and self.reason not in REASONS:
+            raise InputError(f"the reason of a referral must be one of {list(REASONS)}, got {self.reason!r}.")
+        whole = np.nan if self.novelty is None else float(self.novelty)
+        first = ("scan", 0, "", 0, float(self.prob), float(self.std), low, high, whole, bool(self.called), self.reason)
         table: list[dict[str, Any]] = [dict(zip(COLUMNS, first, strict=True))]
-        columns = [np.asarray(column) for column in (self.slice_prob, self.slice_std, self.slice_called)]
+        unknown = np.full(count, np.nan) if self.slice_novelty is None else self.slice_novelty
+        given = (self.slice_prob, self.slice_std, unknown, self.slice_called)
+        columns = [np.asarray(column) for column in given]
         if any(column.shape != (count,) for column in columns):
             raise InputError(f"a report of {count} slices needs as many probabilities, deviations and calls.")
-        for number, (source, prob, std, called) in enumerate(zip(self.sources, *columns, strict=True), start=1):
+        for number, (source, prob, std, novelty, called) in enumerate(zip(self.sources, *columns, strict=True), 1):
             row = ("slice", number, source.sop_instance_uid, source.frame or 0, float(prob), float(std))
-            table.append(dict(zip(COLUMNS, (*row, np.nan, np.nan, bool(called)), strict=True)))
-        if not all(np.isfinite([row["prob"], row["std"]]).all() for row in table) or not np.isfinite([low, high]).all():
+            table.append(dict(zip(COLUMNS, (*row, np.nan, np.nan, float(novelty), bool(called), None), strict=True)))
+        needed = [value for row in table for value in (row["prob"], row["std"])] + [low, high]
+        needed += [] if self.novelty is None else [whole]
+        needed += [] if self.slice_novelty is None else [row["novelty"] for row in table[1:]]
+        if not np.isfinite(needed).all():
             raise InputError("a report needs finite numbers.")
         return table
 
@@ -154,7 +171,8 @@ def read_report(path: str | Path) -> pd.DataFrame:
     Returns
     -------
     frame : columns level ("scan" or "slice"), number, sop_instance_uid, frame (0 when the file has one), prob, std,
-        low, high (nan for slices) and called.
+        low, high (nan for slices), novelty (nan where it is not known), called, and reason (of the referral, "" when
+        the scan is not referred, None for slices and where the report does not say).
 
     Raises
     ------
@@ -192,6 +210,8 @@ def _row(number: int, group: Any) -> dict[str, Any]:
     for column, (code, _, _) in NUMBERS.items():
         row[column] = float(items[code].MeasuredValueSequence[0].FloatingPointValue) if code in items else np.nan
     row["called"] = items[CALL[0]].ConceptCodeSequence[0].CodeValue == PRESENT[0]
+    why = items[REFERRAL[0]].ConceptCodeSequence[0].CodeValue if REFERRAL[0] in items else None
+    row["reason"] = None if why is None else next(reason for reason, code in REASONS.items() if code[0] == why)
     return row
 
 
@@ -207,7 +227,8 @@ def _report(scan: ReportedScan, when: datetime) -> ComprehensiveSR:
     from psimil.report.calls import Words, threshold_words
 
     rows, source = scan.rows(), (scan.study_uid, scan.series_uid, scan.sources)
-    remark = "" if scan.thresholds is None else threshold_words(*scan.thresholds, Words.of("ct"))
+    thresholds = "" if scan.thresholds is None else threshold_words(*scan.thresholds, Words.of("ct"))
+    remark = f"{scan.words} {thresholds}".strip()
     check_references(*source)
     name = f"{VERSION} {when.isoformat()} {scan.study_uid} {scan.series_uid} {rows!r}"
     with _silence("highdicom"):  # which would log the UIDs of the sources

@@ -198,7 +198,7 @@ def options_of(parameters: dict[str, Any], n_features: int) -> Options:
 _VARIATIONAL: dict[str, tuple[Any, ...]] = {
     "label_posterior": ("exact",),
     "start": ("labels",),
-    "residual": ("projected", "full"),
+    "residual": ("projected",),
     "hyperparameters": ("bound", None),
 }
 

@@ -53,7 +53,7 @@ class PsiVGPMIL(OnlineLearning, BagPredictor, Parameters):
     mean : {"constant", "zero"}, default "constant"
         Prior mean of the latent function.
     residual : {"projected", "full", "unit"}, default "projected"
-        What the sparse prior does with the variance that inducing points do not explain.
+        What becomes of variance that inducing points do not explain; only "augmented" has others than "projected".
     posterior : {"variational", "sampled", "augmented"}, default None
         The best Gaussian for the bag likelihood, draws from the exact posterior, or the paper's mean field; None is
         "variational", and "augmented" for densities whose likelihood has no bound (Gamma, Student).

@@ -38,7 +38,7 @@ def bag_table(prediction: Prediction, bag: Any, truth: ArrayLike | None = None) 
     >>> bags, y, _ = make_bags(n_bags=10, bag_size=(4, 4), seed=0)
     >>> prediction = VGPMIL(n_inducing=5, random_state=0).fit(bags, y).predict_dist(bags)
     >>> bag_table(prediction, 3).columns.tolist()
-    ['bag', 'instance', 'prob', 'std', 'lower', 'upper']
+    ['bag', 'instance', 'prob', 'std', 'lower', 'upper', 'novelty']
     """
     import pandas as pd
 
@@ -55,6 +55,8 @@ def bag_table(prediction: Prediction, bag: Any, truth: ArrayLike | None = None) 
             "upper": prediction.instance_upper[rows],
         }
     )
+    if prediction.instance_novelty is not None:
+        frame["novelty"] = prediction.instance_novelty[rows]
     if truth is not None:
         known = np.asarray(truth)
         if known.shape != (n,):
@@ -96,6 +98,7 @@ def plot_bag(prediction: Prediction, bag: Any, truth: ArrayLike | None = None, *
     ax.axhline(prediction.instance_threshold, color="grey", linestyle="--", linewidth=1, label="instance threshold")
     b = _position(prediction.ids, bag)
     title = f"Bag {prediction.ids[b]}: probability {prediction.prob[b]:.3f}, standard deviation {prediction.std[b]:.3f}"
+    title += f"; to refer: {prediction.reason[b]}" if prediction.refer[b] else ""
     ax.set(xlabel="instance", ylabel="probability", xlim=(middle - half, middle + half), ylim=(-0.03, 1.03))
     if truth is not None:
         _frame(ax, [n for n, known in zip(table["instance"], table["truth"], strict=True) if known == 1])

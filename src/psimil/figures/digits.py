@@ -43,7 +43,7 @@ def digits_table(prediction: Prediction, bags: Sequence[Any], truth: Sequence[Ar
     >>> bags, y, _ = make_bags(n_bags=10, bag_size=(4, 4), seed=0)
     >>> prediction = VGPMIL(n_inducing=5, random_state=0).fit(bags, y).predict_dist(bags)
     >>> digits_table(prediction, [0, 3]).columns.tolist()
-    ['bag', 'instance', 'prob', 'std', 'lower', 'upper', 'predicted', 'bag_prob', 'bag_std']
+    ['bag', 'instance', 'prob', 'std', 'lower', 'upper', 'novelty', 'predicted', 'bag_prob', 'bag_std', 'bag_reason']
     """
     import pandas as pd
 
@@ -54,7 +54,8 @@ def digits_table(prediction: Prediction, bags: Sequence[Any], truth: Sequence[Ar
         frame = bag_table(prediction, bag, None if truth is None else truth[place])
         b = int(np.flatnonzero(prediction.ids == frame["bag"].iloc[0])[0])
         frame["predicted"] = (frame["prob"] >= prediction.instance_threshold).astype(int)
-        frames.append(frame.assign(bag_prob=prediction.prob[b], bag_std=prediction.std[b]))
+        of_bag = {"bag_prob": prediction.prob[b], "bag_std": prediction.std[b], "bag_reason": str(prediction.reason[b])}
+        frames.append(frame.assign(**of_bag))
     return pd.concat(frames, ignore_index=True)
 
 
@@ -133,9 +134,9 @@ def _cell(ax: Axes, broad: float, height: float, fresh: bool) -> float:
 
 
 def bag_words(group: pd.DataFrame) -> str:
-    """Id, probability and standard deviation of the bag whose rows these are."""
-    bag, prob, std = (group[name].iloc[0] for name in ("bag", "bag_prob", "bag_std"))
-    return f"{bag}: probability {prob:.3f} ± {std:.3f}"
+    """Id, probability and standard deviation of the bag whose rows these are, and why it is to be referred."""
+    bag, prob, std, why = (group[name].iloc[0] for name in ("bag", "bag_prob", "bag_std", "bag_reason"))
+    return f"{bag}: probability {prob:.3f} ± {std:.3f}" + (f"; to refer: {why}" if why else "")
 
 
 def _row(

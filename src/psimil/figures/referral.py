@@ -46,12 +46,15 @@ def referral_table(curves: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True)
 
 
-def plot_referral(curves: Mapping[str, pd.DataFrame], *, ax: Axes | None = None) -> Axes:
+def plot_referral(
+    curves: Mapping[str, pd.DataFrame], *, kept: Mapping[str, int] | None = None, ax: Axes | None = None
+) -> Axes:
     """Error among the kept cases against their share; thin lines at the error with all cases kept.
 
     Parameters
     ----------
     curves : see :func:`referral_table`.
+    kept : by model, how many cases its own rule keeps; a ring marks the place on the curve, unless none is kept.
     ax : where to draw; a new figure when None.
 
     Examples
@@ -71,6 +74,10 @@ def plot_referral(curves: Mapping[str, pd.DataFrame], *, ax: Axes | None = None)
         ax.axhline(base, color=colour, linewidth=0.8, alpha=0.6)
         ax.plot(curve["fraction_kept"], curve["error"], color=colour, linestyle=LINES[k % len(LINES)], linewidth=2,
                 label=f"{literal(model)} (all kept: {base:.3f})")  # fmt: skip
+        place = curve[curve["n_kept"] == kept.get(str(model))] if kept else curve[:0]
+        if len(place):
+            (ring,) = ax.plot(place["fraction_kept"], place["error"], "o", color=colour, markersize=9, clip_on=False)
+            ring.set(markerfacecolor="none", markeredgewidth=2, label="kept by the rule of the model")
     top = max(float(table["error"].max()), 0.01)
     ax.set(xlabel="share of cases kept", ylabel="error among the kept", xlim=(-0.01, 1.01),
            ylim=(-0.03 * top, 1.05 * top))  # fmt: skip

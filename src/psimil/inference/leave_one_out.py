@@ -19,11 +19,13 @@ from psimil.compute.blas import multiply_upper
 from psimil.foundations.linalg import floored, solve_lower
 from psimil.foundations.logistic import softplus
 from psimil.inference.bag_pass import antithetic_draws
-from psimil.inference.calibration import LatentBags, bag_log_likelihoods, fit_calibration
+from psimil.inference.calibration import LatentBags
 from psimil.inference.dependence import DRAWS, Dependence, dependence_of, stretch
+from psimil.inference.options import Options
 from psimil.inference.prediction import BagLayout, Prediction
 from psimil.inference.records import Record
 from psimil.inference.shards import BagRange, Shard
+from psimil.inference.thresholds import taught
 from psimil.inference.trained import TrainedModel
 
 Array = NDArray[Any]
@@ -163,7 +165,13 @@ def out_of_bag(record: Record, shard: Shard, aggregate: str, *, joint: bool = Fa
     return LatentBags(found.mean, found.variance, labels.offsets, labels.T, shard.weights, aggregate, dependence)
 
 
-def loo_score(record: Record, shard: Shard, aggregate: str) -> float:
-    """Mean out-of-bag log predictive of the bags after calibration: higher is better."""
-    bags = out_of_bag(record, shard, aggregate)
-    return float(np.average(bag_log_likelihoods(bags, fit_calibration(bags).parameters)[0], weights=shard.weights))
+def loo_score(model: TrainedModel, record: Record, shard: Shard, options: Options) -> float:
+    """Mean out-of-bag log predictive of the bags that a fit which ends here reports: higher is better.
+
+    Parameters
+    ----------
+    model : of the record, before out-of-bag bags have taught it anything.
+    """
+    unseen, offsets = out_of_bag(record, shard, model.aggregate, joint=model.joint), shard.labels.offsets
+    loo = LeaveOneOut(taught(model, unseen, options), BagLayout(np.arange(len(offsets) - 1), offsets), unseen)
+    return float(np.average(loo.log_predictive, weights=shard.weights))

@@ -5,7 +5,8 @@ surer of garbage than of its own training bags. The novelty of an instance is
 
     nu = 1 - 2^(-d^2 / d0^2),    d the distance to the nearest inducing point,
 
-1/2 at d0, the distance that one training bag in a hundred has an instance beyond. Past it the latent value goes back to
+1/2 at d0, the distance that one new bag in a hundred is to have an instance beyond, by a limit that allows for how few
+training bags it is learned from. Past it the latent value goes back to
 what was known before any data: mean and variance are those of the posterior mixed with those of the prior in the
 proportion w = max(2 nu - 1, 0), so that predictions for ordinary instances stay as they are.
 """
@@ -23,7 +24,7 @@ from psimil.inference.sparse_gp import SparseGP
 
 Array = NDArray[Any]
 
-EXCEEDED = 0.01  # share of training bags with an instance beyond d0
+EXCEEDED = 0.01  # share of ordinary new bags with an instance beyond d0
 NOVEL = 0.5  # novelty above which a bag is referred
 
 
@@ -43,22 +44,13 @@ class Novelty:
     def learn(cls, Z: Array, X: Array, offsets: Array) -> Self:
         """d0 from training bags, each seen as if its own instances had not helped to place inducing points.
 
-        An inducing point to which only instances of one bag are nearest would not be there without that bag, so that
-        distances of the bag leave it out.
-
         Parameters
         ----------
         Z, X : (M, D) inducing points and (N, D) instances in model coordinates.
         offsets : (B + 1,) first instance of each bag.
         """
-        bag = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-        nearest, _ = nearest_points(X, Z)
-        owner = np.full(len(Z), -1)  # the only bag of a point; -1 for none, -2 for several
-        owner[nearest] = bag
-        owner[nearest[owner[nearest] != bag]] = -2
-        _, square = nearest_points(X, Z, hidden=(bag, owner))
-        highest = np.maximum.reduceat(square, offsets[:-1])
-        return cls(float(max(np.quantile(highest, 1.0 - EXCEEDED, method="higher"), np.finfo(float).tiny)))
+        highest = np.maximum.reduceat(squares_without_own_bag(Z, X, offsets), offsets[:-1])
+        return cls(max(upper_limit(highest, EXCEEDED), float(np.finfo(float).tiny)))
 
     def of_squares(self, square: Array) -> Array:
         """(N,) novelty of squared distances (N,) to the nearest inducing point."""
@@ -68,6 +60,47 @@ class Novelty:
     def of(self, gp: SparseGP, X: Array) -> Array:
         """(N,) novelty of instances X (N, D) in model coordinates."""
         return self.of_squares(nearest_points(X, gp.Z)[1])
+
+
+def upper_limit(values: Array, exceeded: float) -> float:
+    """What a new value, drawn as the given ones (B,) were, exceeds with the given probability.
+
+    The ceil((B + 1)(1 - exceeded))-th smallest does, whatever the distribution. Where there are too few for that, the
+    tail from the m-th largest on, m = 2 sqrt(B), is taken as exponential: a new value is beyond u, the next one below
+    it, with probability (m + 1) / (B + 1), and beyond u + c S with (1 + c)^-m of that, S the sum of the m excesses.
+
+    Examples
+    --------
+    >>> upper_limit(np.arange(1.0, 200.0), 0.01), bool(upper_limit(np.array([1.0, 2.0, 3.0]), 0.01) > 3.0)
+    (198.0, True)
+    """
+    ordered, B = np.sort(values), len(values)
+    place = int(np.ceil((B + 1) * (1.0 - exceeded) - 1e-9))
+    if place <= B:
+        return float(ordered[place - 1])
+    m = min(int(np.ceil(2.0 * np.sqrt(B))), B)
+    u = float(ordered[-m - 1]) if m < B else 0.0
+    c = float(((m + 1) / ((B + 1) * exceeded)) ** (1.0 / m)) - 1.0
+    return u + c * float((ordered[-m:] - u).sum())
+
+
+def squares_without_own_bag(Z: Array, X: Array, offsets: Array) -> Array:
+    """(N,) squared distance of each instance to the nearest inducing point, about as it were without its own bag.
+
+    Inducing points are means of the instances next to them. Without the k of the bag among n, the mean would be further
+    off by n / (n - k); where there is no other bag, the point would not be there. Nor would others of this bag alone.
+    """
+    bag = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    nearest, square = nearest_points(X, Z)
+    _, group, own = np.unique(bag * len(Z) + nearest, return_inverse=True, return_counts=True)
+    n = np.bincount(nearest, minlength=len(Z))[nearest]
+    rest = n - own[group]
+    owner = np.full(len(Z), -1)  # the only bag of a point; -1 for none
+    owner[nearest[rest == 0]] = bag[rest == 0]
+    _, others = nearest_points(X, Z, hidden=(bag, owner, nearest))
+    moved = np.where(rest > 0, square * np.square(n / np.maximum(rest, 1)), np.inf)
+    found = np.minimum(moved, others)
+    return np.where(np.isfinite(found), found, square)
 
 
 def reverted(
@@ -81,12 +114,13 @@ def reverted(
     return (1.0 - w) * latent[0] + w * prior_mean, (1.0 - w) * latent[1] + w * prior
 
 
-def nearest_points(X: Array, Z: Array, hidden: tuple[Array, Array] | None = None) -> tuple[Array, Array]:
+def nearest_points(X: Array, Z: Array, hidden: tuple[Array, Array, Array] | None = None) -> tuple[Array, Array]:
     """(N,) index of the nearest of the points Z (M, D) to each row of X (N, D), and the squared distance to it.
 
     Parameters
     ----------
-    hidden : (N,) bag of each row, and (M,) bag of each point whose own rows shall not see it.
+    hidden : (N,) bag of each row, (M,) bag of each point whose own rows shall not see it, and (N,) a point that the row
+        shall not see; a row that sees none has an infinite distance.
 
     Examples
     --------
@@ -101,8 +135,8 @@ def nearest_points(X: Array, Z: Array, hidden: tuple[Array, Array] | None = None
         x = np.asarray(X[rows], dtype=np.float64)
         distances = lengths - 2.0 * (x @ Z.T)
         if hidden is not None:
-            own = hidden[0][rows, None] == hidden[1]
-            distances[own & ~own.all(axis=1, keepdims=True)] = np.inf
+            distances[hidden[0][rows, None] == hidden[1]] = np.inf
+            distances[np.arange(len(x)), hidden[2][rows]] = np.inf
         index[rows] = best = distances.argmin(axis=1)
         square[rows] = np.maximum(distances[np.arange(len(x)), best] + np.vecdot(x, x), 0.0)
 

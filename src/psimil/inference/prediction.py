@@ -17,6 +17,8 @@ from psimil.inference.drawn import Bounds
 from psimil.inference.intervals import instance_interval
 from psimil.inference.moments import InstanceMoments
 from psimil.inference.novelty import NOVEL
+from psimil.inference.prediction_table import bag_table, instance_table
+from psimil.inference.referral import BOTH, KEPT, NEAR, UNLIKE
 from psimil.model.bag_checks import per_instance
 
 if TYPE_CHECKING:
@@ -166,11 +168,16 @@ class Prediction:
         return (self.prob >= self.threshold).astype(np.int64)
 
     @property
-    def uncertain(self) -> Array:
-        """(B,) whether log-odds lie within the margin of the threshold's; without one, whether the interval does."""
+    def doubt(self) -> Array:
+        """(B,) above 0 near the threshold: by how much log-odds lie within the margin, or the interval holds it."""
         if self.margin is None:
-            return (self.lower < self.threshold) & (self.upper > self.threshold)
-        return np.asarray(np.abs(self.log_odds - logit(self.threshold)) <= self.margin)
+            return np.minimum(self.threshold - self.lower, self.upper - self.threshold)
+        return np.asarray(self.margin - np.abs(self.log_odds - logit(self.threshold)))
+
+    @property
+    def uncertain(self) -> Array:
+        """(B,) whether the bag is near the threshold."""
+        return self.doubt > 0
 
     @property
     def novelty(self) -> Array | None:
@@ -178,9 +185,30 @@ class Prediction:
         return None if self.instance_novelty is None else np.maximum.reduceat(self.instance_novelty, self.offsets[:-1])
 
     @property
+    def novel(self) -> Array:
+        """(B,) whether the bag is unlike the training data; never where novelty is not known."""
+        return np.zeros(len(self.ids), dtype=bool) if self.novelty is None else self.novelty > NOVEL
+
+    @property
+    def instance_novel(self) -> Array:
+        """(N,) whether the instance is unlike the training data."""
+        known = self.instance_novelty
+        return np.zeros(int(self.offsets[-1]), dtype=bool) if known is None else known > NOVEL
+
+    @property
+    def referral_score(self) -> Array:
+        """(B,) the larger, the sooner a bag is referred: its doubt, and infinite for novel bags."""
+        return np.where(self.novel, np.inf, self.doubt)
+
+    @property
     def refer(self) -> Array:
-        """(B,) whether the bag is a case for a human reader: its call is uncertain, or it is novel."""
-        return self.uncertain if self.novelty is None else self.uncertain | (self.novelty > NOVEL)
+        """(B,) whether the bag is a case for a human reader: its referral score is above 0."""
+        return self.referral_score > 0
+
+    @property
+    def reason(self) -> Array:
+        """(B,) why the bag is referred, in words: near the threshold, unlike the training data, or both; "" if not."""
+        return np.where(self.novel, np.where(self.uncertain, BOTH, UNLIKE), np.where(self.uncertain, NEAR, KEPT))
 
     @property
     def instance_prob(self) -> Array:
@@ -223,8 +251,8 @@ class Prediction:
 
         Parameters
         ----------
-        of : "bag" for the columns bag, prob, std, lower, upper, log_odds, label, refer, novelty and, when asked for,
-            joint_std; "instance" for bag, instance, prob, std, lower, upper, log_odds, label, latent_mean,
+        of : "bag" for the columns bag, prob, std, lower, upper, log_odds, label, refer, reason, novelty and, when asked
+            for, joint_std; "instance" for bag, instance, prob, std, lower, upper, log_odds, label, latent_mean,
             latent_variance, novelty.
         recalibration : map through which the instances' prob, lower and upper go.
 
@@ -237,38 +265,9 @@ class Prediction:
         >>> len(found.to_frame()), len(found.to_frame("instance")) == len(bags.X)
         (8, True)
         """
-        import pandas as pd
-
         if of not in ("bag", "instance"):
             raise InputError(f'to_frame gives a table of "bag" or of "instance", got {of!r}.')
-        if of == "bag":
-            columns = {"bag": self.ids, "prob": self.prob, "std": self.std, "lower": self.lower, "upper": self.upper}
-            columns |= {"log_odds": self.log_odds, "label": self.label, "refer": self.refer}
-            if self.novelty is not None:
-                columns["novelty"] = self.novelty
-            if self.joint_std is not None:
-                columns["joint_std"] = self.joint_std
-            return pd.DataFrame(columns)
-        sizes = np.diff(self.offsets)
-        columns = {
-            "bag": np.repeat(self.ids, sizes),
-            "instance": np.concatenate([np.arange(n) for n in sizes]),
-            "prob": self.instance_prob,
-            "std": self.instance_std,
-            "lower": self.instance_lower,
-            "upper": self.instance_upper,
-            "log_odds": self.instance_log_odds,
-            "label": self.instance_label,
-            "latent_mean": self.latent_mean,
-            "latent_variance": self.latent_variance,
-        }
-        if self.instance_novelty is not None:
-            columns["novelty"] = self.instance_novelty
-        if recalibration is not None:
-            ends = {name: recalibration.apply(logit(columns[name])) for name in ("lower", "upper")}
-            columns |= {"prob": recalibration.apply(self.instance_log_odds), **ends}
-        frame = pd.DataFrame(columns)
-        return frame if self.rows is None else frame.iloc[np.argsort(self.rows)].reset_index(drop=True)
+        return bag_table(self) if of == "bag" else instance_table(self, recalibration)
 
 
 def _holding(prob: Array, lower: Array, upper: Array) -> tuple[Array, Array]:

@@ -7,7 +7,7 @@ from the threshold alone, so that referring the nearest bags leaves the fewest e
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,44 @@ from psimil.foundations.errors import InputError
 Array = NDArray[Any]
 
 RULE = '"interval", "workload=SHARE" or "error=SHARE" with a share between 0 and 1'
+KEPT, NEAR, UNLIKE = "", "near the threshold", "unlike the training data"  # why a bag is referred, in every output
+BOTH = f"{NEAR} and {UNLIKE}"
+
+
+class Cost(NamedTuple):
+    """What a referral costs and gains.
+
+    Parameters
+    ----------
+    share : of bags that are referred.
+    kept_error : share of wrong calls among the bags that are kept; 0 when none is.
+    error : share of wrong calls among all bags.
+    """
+
+    share: float
+    kept_error: float
+    error: float
+
+    @property
+    def caught(self) -> float:
+        """Share of the wrong calls that are referred; 1 when there are none."""
+        return 1.0 - self.kept_error * (1.0 - self.share) / self.error if self.error else 1.0
+
+    @property
+    def words(self) -> str:
+        """In words.
+
+        Examples
+        --------
+        >>> Cost(0.2, 0.025, 0.1).words
+        '20.0 % referred; wrong calls 10.0 % of all, 2.5 % of the kept: 80 % of them caught'
+        """
+        if not self.error:
+            return f"{100 * self.share:.1f} % referred; no wrong calls"
+        of_all, kept = f"{100 * self.error:.1f} % of all", f"{100 * self.kept_error:.1f} % of the kept"
+        return (
+            f"{100 * self.share:.1f} % referred; wrong calls {of_all}, {kept}: {100 * self.caught:.0f} % of them caught"
+        )
 
 
 @dataclass(frozen=True)
@@ -35,6 +73,11 @@ class Referral:
     share: float
     kept_error: float
     error: float
+
+    @property
+    def cost(self) -> Cost:
+        """What it costs out-of-bag."""
+        return Cost(self.share, self.kept_error, self.error)
 
 
 def read_referral(rule: Any) -> tuple[str, float]:

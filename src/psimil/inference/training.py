@@ -226,7 +226,7 @@ class Fit:
     def _score(self, record: Record) -> float:
         """What early stopping watches: out-of-bag bags, or the evaluation set."""
         if self.options.early_stopping == "loo" and self.shards.in_memory is not None:
-            return loo_score(record, self.shards.in_memory, self.aggregate)
+            return loo_score(self._model(record), record, self.shards.in_memory, self.options)
         assert self.evaluation is not None  # checked where eval_set is read
         bags, T = self.evaluation
         log_odds = self._model(record).predict(bags).log_odds

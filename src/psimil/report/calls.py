@@ -1,10 +1,12 @@
-"""What bags and instances are called, in words: their nouns, their numbers, and thresholds that differ."""
+"""What bags and instances are called, in words: nouns, numbers, thresholds that differ, and why bags are referred."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from psimil.inference.novelty import NOVEL
 from psimil.inference.prediction import Prediction
+from psimil.inference.referral import BOTH, NEAR, UNLIKE
 from psimil.report.numerals import probability
 
 
@@ -84,3 +86,50 @@ def difference_words(prediction: Prediction, bag: int, words: Words) -> str:
         f"{reach} the {words.instance} threshold {limits[1]}, but the {words.bag} stays below the {words.bag} "
         f"threshold {limits[0]}. This is no contradiction: each has a threshold of its own."
     )
+
+
+def referral_words(prediction: Prediction) -> str:
+    """How many bags are to be referred, and why.
+
+    Examples
+    --------
+    >>> from psimil import VGPMIL
+    >>> from psimil.datasets import make_bags
+    >>> bags, y, _ = make_bags(n_bags=8, seed=1)
+    >>> found = VGPMIL(n_inducing=4, max_iter=2, tol=0.0, random_state=0).fit(bags, y).predict_dist(bags)
+    >>> referral_words(found).partition(" reader")[0].split(" ", 1)[1]
+    'to refer to a'
+    """
+    counts = {short: int((prediction.reason == why).sum()) for short, why in
+              ((NEAR, NEAR), (UNLIKE, UNLIKE), ("both", BOTH))}  # fmt: skip
+    parts = [f"{n} {short}" for short, n in counts.items() if n]
+    return f"{sum(counts.values())} to refer to a reader" + (f" ({', '.join(parts)})" if parts else "")
+
+
+def reason_words(prediction: Prediction, bag: int, words: Words) -> str:
+    """Why a bag is to be referred, or why not, in a sentence.
+
+    Parameters
+    ----------
+    prediction : of B bags.
+    bag : number of the bag.
+
+    Examples
+    --------
+    >>> from psimil import VGPMIL
+    >>> from psimil.datasets import make_bags
+    >>> bags, y, _ = make_bags(n_bags=8, seed=1)
+    >>> found = VGPMIL(n_inducing=4, max_iter=2, tol=0.0, random_state=0).fit(bags, y).predict_dist([bags[0] + 1e6])
+    >>> reason_words(found, 0, Words.of("ct")).partition(" (novelty 1.000, more than 0.5)")[0][-24:]
+    'unlike the training data'
+    """
+    novelty = "" if prediction.novelty is None else f" (novelty {probability(prediction.novelty[bag]).text}"
+    why = []
+    if prediction.uncertain[bag]:
+        why.append(NEAR)
+    if prediction.novel[bag]:
+        why.append(f"{UNLIKE}{novelty}, more than {NOVEL:g}), so that its probability says little")
+    if why:
+        return f"Refer this {words.bag} to a reader: it is {' and it is '.join(why)}."
+    like = f" and like the training data{novelty})" if novelty else ""
+    return f"Not referred: this {words.bag} is clear of the threshold{like}."

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.report.calls import Words, difference_words
+from psimil.report.calls import Words, difference_words, reason_words
 from psimil.report.numerals import Numeral, decimal, probability, truth_words
 from psimil.report.pictures import picture_uri, profile_uri
 from psimil.results.result_set import ResultSet
@@ -25,7 +25,7 @@ NAMED = 3  # telling features of an instance
 
 @dataclass(frozen=True)
 class Said:
-    """What the model says about a bag or an instance, and the truth where it is known."""
+    """What the model says about a bag or an instance, and truth and novelty where they are known."""
 
     prob: Numeral
     std: Numeral
@@ -34,6 +34,7 @@ class Said:
     log_odds: Numeral
     called: str
     truth: str
+    novelty: Numeral | None
 
     @property
     def short(self) -> tuple[str, str]:
@@ -48,12 +49,14 @@ class Said:
 
 @dataclass(frozen=True)
 class Row:
-    """One bag of the worklist; ``number`` is its place in the results file, from 0."""
+    """One bag of the worklist; ``number`` is its place in the results file, from 0, ``reason`` that of a referral."""
 
     number: int
     name: str
     said: Said
     refer: bool
+    reason: str
+    novel: bool
     size: int
     notes: str
 
@@ -68,15 +71,17 @@ class Instance:
     said: Said
     telling: Sequence[tuple[str, Numeral, Numeral]]
     thumbnail: str | None
+    novel: bool
 
 
 @dataclass(frozen=True)
 class Case:
-    """A bag in detail: its profile, thumbnails, and a table of its instances; ``difference`` explains unlike calls."""
+    """A bag in detail: profile, thumbnails, a table of its instances; ``difference`` explains unlike calls."""
 
     row: Row
     why: str
     difference: str
+    referral: str
     profile: str
     film: Sequence[Instance]
     instances: Sequence[Instance]
@@ -94,14 +99,17 @@ def bag_names(results: ResultSet, show_ids: bool) -> Array:
 def worklist(results: ResultSet, names: Array) -> list[Row]:
     """All bags, from the most to the least probable."""
     found = results.prediction
-    columns = (found.prob, found.std, found.lower, found.upper, found.log_odds, found.label, results.truth)
-    refer, sizes = found.refer, np.diff(found.offsets)
+    numbers = (found.prob, found.std, found.lower, found.upper, found.log_odds, found.label, results.truth)
+    columns = (*numbers, _known(found.novelty, len(results)))
+    refer, reason, novel, sizes = found.refer, found.reason, found.novel, np.diff(found.offsets)
     return [
         Row(
             int(bag),
             str(names[bag]),
             _said(*(column[bag] for column in columns)),
             bool(refer[bag]),
+            str(reason[bag]),
+            bool(novel[bag]),
             int(sizes[bag]),
             results.notes[bag],
         )
@@ -133,8 +141,9 @@ def chosen_cases(
 def _case(results: ResultSet, row: Row, why: str) -> Case:
     instances = _instances(results, row.number)
     film = [] if results.images is None else _most_probable(instances, FILM)
-    difference = difference_words(results.prediction, row.number, Words.of(results.kind))
-    return Case(row, why, difference, profile_uri(results, row.number), film, _most_probable(instances, TABLE))
+    of = (results.prediction, row.number, Words.of(results.kind))
+    profile, table = profile_uri(results, row.number), _most_probable(instances, TABLE)
+    return Case(row, why, difference_words(*of), reason_words(*of), profile, film, table)
 
 
 def _most_probable(instances: Sequence[Instance], most: int) -> list[Instance]:
@@ -155,8 +164,10 @@ def _instances(results: ResultSet, bag: int) -> list[Instance]:
             found.instance_log_odds,
             found.instance_label,
             results.instance_truth,
+            _known(found.instance_novelty, len(results.instance_truth)),
         )
     ]
+    novel = found.instance_novel
     return [
         Instance(
             index,
@@ -165,6 +176,7 @@ def _instances(results: ResultSet, bag: int) -> list[Instance]:
             _said(*(column[index] for column in columns)),
             _telling(results, n),
             None if results.images is None else picture_uri(results.images[n]),
+            bool(novel[n]),
         )
         for index, n in enumerate(range(rows.start, rows.stop))
     ]
@@ -180,7 +192,12 @@ def _telling(results: ResultSet, n: int) -> list[tuple[str, Numeral, Numeral]]:
     ]
 
 
-def _said(prob: Any, std: Any, lower: Any, upper: Any, log_odds: Any, called: Any, truth: Any) -> Said:
+def _known(novelty: Array | None, n: int) -> Array:
+    """(n,) novelty, nan where it is not known."""
+    return np.full(n, np.nan) if novelty is None else novelty
+
+
+def _said(prob: Any, std: Any, lower: Any, upper: Any, log_odds: Any, called: Any, truth: Any, novelty: Any) -> Said:
     return Said(
         probability(prob),
         probability(std),
@@ -189,4 +206,5 @@ def _said(prob: Any, std: Any, lower: Any, upper: Any, log_odds: Any, called: An
         decimal(log_odds, ".2f"),
         truth_words(called),
         truth_words(truth),
+        None if np.isnan(novelty) else probability(novelty),
     )

@@ -10,7 +10,7 @@ from typing import Any
 
 from psimil.foundations.errors import InputError
 from psimil.foundations.extras import install_command
-from psimil.report.calls import Words, threshold_words
+from psimil.report.calls import Words, referral_words, threshold_words
 from psimil.report.cases import bag_names, chosen_cases, worklist
 from psimil.report.numerals import probability
 from psimil.report.summary import scores, tiles
@@ -91,6 +91,9 @@ def render_report(results: ResultSet, choices: Choices | None = None, *, source:
             results.prediction.threshold, results.prediction.instance_threshold, Words.of(results.kind)
         ),
         tiles=tiles(results),
+        referral=referral_words(results.prediction),
+        has_novelty=results.prediction.novelty is not None,
+        by_margin=results.prediction.margin is not None,
         model=results.model,
         scores=scores(results),
         rows=rows,

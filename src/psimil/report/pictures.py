@@ -81,11 +81,14 @@ def reliability_uri(y: Array, prob: Array) -> str:
     return figure_uri(ax)
 
 
-def referral_uri(y: Array, prob: Array, uncertainty: Array, threshold: float) -> str:
-    """Error among the cases that are kept, when the least certain ones are referred; (B,), (B,), (B,)."""
+def referral_uri(y: Array, prob: Array, score: Array, threshold: float) -> str:
+    """Error among the cases that are kept, when those of the largest referral score are referred; (B,), (B,), (B,).
+
+    A ring marks what the model refers: scores above 0.
+    """
     from psimil.results.referral_curve import referral_curve
 
-    curve = referral_curve(y, prob, uncertainty, threshold)
-    ax = plot_referral({"this model": curve}, ax=new_figure(5.2, 3.8))
+    curve, kept = referral_curve(y, prob, score, threshold), int((score <= 0).sum())
+    ax = plot_referral({"this model": curve}, kept={"this model": kept}, ax=new_figure(5.2, 3.8))
     ax.set_title("")
     return figure_uri(ax)

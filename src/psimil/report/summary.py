@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from psimil.figures import reliability_table
+from psimil.inference.referral import UNLIKE
 from psimil.report.calls import Words
 from psimil.report.numerals import Numeral, count, decimal, probability
 from psimil.report.pictures import referral_uri, reliability_uri
 from psimil.results.metrics import bag_metrics, instance_metrics
+from psimil.results.referral_curve import referral_cost
 from psimil.results.result_set import UNKNOWN, ResultSet
 
 SCORES = {
@@ -20,11 +22,13 @@ SCORES = {
 def tiles(results: ResultSet) -> list[tuple[str, str, Numeral]]:
     """Key, label and number of the first things to know."""
     found, words = results.prediction, Words.of(results.kind)
+    novel = [] if found.novelty is None else [("novel", UNLIKE, count(int(found.novel.sum())))]
     return [
         ("bags", words.bags, count(len(results))),
         ("instances", words.instances, count(int(found.offsets[-1]))),
         ("positives_called", "called positive", count(int(found.label.sum()))),
         ("to_refer", "to refer to a reader", count(int(found.refer.sum()))),
+        *novel,
         ("threshold", f"{words.bag} threshold", probability(found.threshold)),
         ("instance_threshold", f"{words.instance} threshold", probability(found.instance_threshold)),
     ]
@@ -41,6 +45,7 @@ class Scores:
     calls : truth in words, numbers called positive and negative, and how many of both are to be referred.
     bins : rows of the reliability table: start, count, mean probability, share of positives with its interval.
     reliability, referral : pictures as data: URIs.
+    cost : what the referral of the model costs on these bags, in words.
     """
 
     n_bags: Numeral
@@ -50,6 +55,7 @@ class Scores:
     bins: list[tuple[Numeral, ...]]
     reliability: str
     referral: str
+    cost: str
 
 
 def scores(results: ResultSet) -> Scores | None:
@@ -57,7 +63,7 @@ def scores(results: ResultSet) -> Scores | None:
     if not results.has_truth:
         return None
     found, known = results.prediction, results.truth != UNKNOWN
-    y, prob, std = results.truth[known], found.prob[known], found.std[known]
+    y, prob, score = results.truth[known], found.prob[known], found.referral_score[known]
     bags = bag_metrics(y, prob, found.threshold, found.log_odds[known])
     instances = None
     if results.has_instance_truth:
@@ -77,7 +83,8 @@ def scores(results: ResultSet) -> Scores | None:
             for start, n, *rest in reliability_table(y, prob).itertuples(index=False)
         ],
         reliability_uri(y, prob),
-        referral_uri(y, prob, std, found.threshold),
+        referral_uri(y, prob, score, found.threshold),
+        referral_cost(y, prob, score > 0, found.threshold).words,
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from psimil.estimators.psi_vgpmil import PsiVGPMIL
+from psimil.files.learned_facts import without_draws
 from psimil.inference.moments import IDENTITY
 from psimil.inference.trained import TrainedModel
 from psimil.model.densities import Density, GammaMixture, HyperbolicSecant
@@ -53,10 +54,9 @@ def model_card(estimator: PsiVGPMIL, file: Path | None = None) -> dict[str, str]
         else "scale {:.4g}, shift {:.4g}, spread {:.4g}".format(*numbers),
         "aggregate": model.aggregate.replace("_", "-"),
     }
-    if model.referral is not None:
-        of = model.referral
-        wrong = f"wrong calls {of.error:.1%} of all, {of.kept_error:.1%} of the kept"
-        card["referral"] = f"{of.share:.1%} of bags, {wrong} (out-of-bag)"
+    card["referral"] = referral_rule(model, estimator.referral)
+    if model.novelty is not None:
+        card["novelty"] = f"from distance {np.sqrt(model.novelty.square):.4g} to the nearest inducing point on"
     if estimator.feature_fingerprint is not None:
         card["feature fingerprint"] = estimator.feature_fingerprint
     if file is not None:
@@ -71,6 +71,30 @@ def _posterior(model: TrainedModel) -> str:
         good = f"R-hat {found.r_hat:.3f}, effective sample size {found.effective_sample_size:.0f}"
         return f"{len(found.v)} draws from the exact posterior, {good}, {found.divergences} divergences"
     return "variational Gaussian" if model.joint else "augmented (mean field)"
+
+
+def posterior_facts(model: TrainedModel) -> dict[str, Any]:
+    """The same as facts for programs: its kind, and of draws their number and diagnostics."""
+    if model.chains is None:
+        return {"kind": "variational" if model.joint else "augmented"}
+    return {"kind": "sampled", "draws": len(model.chains.v), **without_draws(model.chains)}
+
+
+def referral_facts(model: TrainedModel, rule: str) -> dict[str, Any]:
+    """The rule of referral, its margin in log-odds, and what it costs and catches out-of-bag."""
+    found = model.referral
+    if found is None:
+        return {"rule": "interval"}
+    return {"rule": rule, "margin": found.margin, **found.cost._asdict(), "caught": found.cost.caught}
+
+
+def referral_rule(model: TrainedModel, rule: str) -> str:
+    """Which bags go to a reader, and what that costs out-of-bag."""
+    novel = "" if model.novelty is None else ", or novel"
+    if model.referral is None:
+        return f"where the interval crosses the threshold{novel}"
+    of = model.referral
+    return f"{rule}: log-odds within {of.margin:.3g} of the threshold{novel}; out-of-bag {of.cost.words}"
 
 
 def kernel_words(kernel: Kernel) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from psimil.foundations.errors import InputError
+from psimil.inference.referral import Cost
 from psimil.results.metrics import bag_metrics
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def referral_curve(
     ----------
     y : (B,) labels, 0 or 1.
     prob : (B,) probabilities of label 1.
-    uncertainty : (B,) the larger, the sooner a case is referred: a standard deviation, say.
+    uncertainty : (B,) the larger, the sooner a case is referred: ``Prediction.referral_score``, say.
     threshold : a case is called positive when its probability is at least this.
     fractions : shares of cases to keep, above 0 and at most 1, rounded up to whole cases; None takes every number
         of cases.
@@ -71,10 +72,35 @@ def area_under_referral(y: ArrayLike, prob: ArrayLike, uncertainty: ArrayLike, t
     return float(_errors(y, prob, uncertainty, threshold).mean())
 
 
+def referral_cost(y: ArrayLike, prob: ArrayLike, refer: ArrayLike, threshold: float = 0.5) -> Cost:
+    """What it costs to refer these cases, and what it gains.
+
+    Parameters
+    ----------
+    y, prob, threshold : see :func:`referral_curve`.
+    refer : (B,) whether a case is referred.
+
+    Examples
+    --------
+    >>> cost = referral_cost([0, 1, 1, 0], [0.1, 0.9, 0.4, 0.3], [False, False, True, False])
+    >>> cost.share, cost.error, cost.kept_error, cost.caught
+    (0.25, 0.25, 0.0, 1.0)
+    """
+    wrong, kept = _wrong(y, prob, threshold), ~np.asarray(refer, dtype=bool)
+    if kept.shape != wrong.shape:
+        raise InputError(f"{len(wrong)} labels but referrals of shape {kept.shape}.")
+    return Cost(1.0 - float(kept.mean()), float(wrong[kept].mean()) if kept.any() else 0.0, float(wrong.mean()))
+
+
+def _wrong(y: ArrayLike, prob: ArrayLike, threshold: float) -> NDArray[np.bool_]:
+    """(B,) whether the call is wrong."""
+    bag_metrics(y, prob, threshold)  # checks the arguments
+    return np.asarray((np.asarray(prob, dtype=np.float64) >= threshold) != (np.asarray(y) == 1))
+
+
 def _errors(y: ArrayLike, prob: ArrayLike, uncertainty: ArrayLike, threshold: float) -> Vector:
     """(B,) error among the k most certain cases, k = 1..B."""
-    bag_metrics(y, prob, threshold)  # checks the arguments
-    wrong = (np.asarray(prob, dtype=np.float64) >= threshold) != (np.asarray(y) == 1)
+    wrong = _wrong(y, prob, threshold)
     u = np.asarray(uncertainty, dtype=np.float64)
     if u.shape != wrong.shape:
         raise InputError(f"{len(wrong)} labels but uncertainties of shape {u.shape}.")

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from psimil.files.tensor_file import read_tensors, write_tensors
 from psimil.foundations.errors import InputError
 from psimil.inference.aggregates import AGGREGATES
+from psimil.inference.drawn import Bounds
 
 Array = NDArray[Any]
 
@@ -178,11 +179,28 @@ def _check_together(tensors: dict[str, Array], header: dict[str, Any], sizes: di
         raise _broken('arrays "features", "values" and "effects" do not come together')
     if "features" in tensors and tensors["features"].max(initial=-1) >= names:
         raise _broken('array "features" names features that are not there')
+    _check_bounds(tensors)
     kind = header["kind_of_bags"]
     if (kind == "ct") != ("positions" in tensors) or (kind == "ct" and "features" in tensors):
         raise _broken(f'the arrays are not those of kind "{kind}"')
     if "images" in tensors and (kind == "features" or 0 in tensors["images"].shape):
         raise _broken(f'array "images" does not fit bags of kind "{kind}"')
+
+
+def _check_bounds(tensors: dict[str, Array]) -> None:
+    """Interval ends of draws come together, and none is above the other; so do centre and width."""
+    for together in (Bounds._fields, ("centre", "width")):
+        missing = [name for name in together if name not in tensors]
+        if 0 < len(missing) < len(together):
+            raise _broken(f'array "{missing[0]}" is missing, which comes with "{_other(together, missing)}"')
+    for low, high, row in (("lower", "upper", "bag"), ("instance_lower", "instance_upper", "instance")):
+        if low in tensors and (wrong := np.flatnonzero(tensors[low] > tensors[high])).size:
+            ends = f"{tensors[low][wrong[0]]:.6g} > {tensors[high][wrong[0]]:.6g}"
+            raise _broken(f'{row} {wrong[0]}: array "{low}" is above "{high}" ({ends}); the two may be swapped')
+
+
+def _other(together: tuple[str, ...], missing: list[str]) -> str:
+    return next(name for name in together if name not in missing)
 
 
 def _is_pair(entry: Any) -> bool:

@@ -58,10 +58,12 @@ class Summary(Answer):
     instances: int
     positives_called: int
     to_refer: int
+    novel: int
     threshold: Share
     instance_threshold: Share
     level: Share
     has_truth: bool
+    has_novelty: bool
     has_images: bool
     has_volumes: bool
     model: dict[str, str]
@@ -72,7 +74,7 @@ class Summary(Answer):
 
 
 class Estimate(Answer):
-    """A probability with its uncertainty, and what follows at the threshold."""
+    """A probability with its uncertainty, what follows at the threshold, and how unlike the training data it is."""
 
     probability: Share
     std: Annotated[float, Field(ge=0)]
@@ -80,6 +82,8 @@ class Estimate(Answer):
     upper: Share
     log_odds: float
     called: Label
+    novelty: Share | None
+    novel: bool
     truth: Label | None
     verdict: Verdict | None
 
@@ -90,6 +94,7 @@ class BagRow(Estimate):
     key: Key
     id: str
     refer: bool
+    reason: str
     size: int
     notes: str
     n_notes: int
@@ -141,6 +146,7 @@ class BagDetails(BagRow):
     threshold: Share
     instance_threshold: Share
     difference: str
+    why: str
 
 
 class Said(Answer):

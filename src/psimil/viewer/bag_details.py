@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from psimil.figures.png import COLUMNS
-from psimil.report.calls import Words, difference_words
+from psimil.report.calls import Words, difference_words, reason_words
 from psimil.viewer.answers import BagDetails, InstanceRow, Picture, Telling
 from psimil.viewer.viewed import Viewed
-from psimil.viewer.worklist import bag_fields, label
+from psimil.viewer.worklist import bag_fields, label, novelty_of
 
 
 def bag_details(viewed: Viewed, number: int) -> BagDetails:
@@ -26,6 +26,7 @@ def bag_details(viewed: Viewed, number: int) -> BagDetails:
         threshold=found.threshold,
         instance_threshold=found.instance_threshold,
         difference=difference_words(found, number, Words.of(viewed.results.kind)),
+        why=reason_words(found, number, Words.of(viewed.results.kind)),
     )
 
 
@@ -37,6 +38,7 @@ def _instance(viewed: Viewed, number: int, row: int, index: int) -> InstanceRow:
         index=index,
         position=None if results.positions is None else float(results.positions[row]),
         **numbers,
+        novelty=novelty_of(results.prediction.instance_novelty, row),
         truth=label(results.instance_truth[row]),
         telling=_telling(viewed, row),
         verdict=None if said is None else said.verdict,

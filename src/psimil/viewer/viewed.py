@@ -40,6 +40,7 @@ class Viewed:
             "upper": found.instance_upper,
             "log_odds": found.instance_log_odds,
             "called": found.instance_label,
+            "novel": found.instance_novel,
         }  # (N,) each, computed once
         self._numbers = {key: number for number, key in enumerate(self.keys)}
         order = [int(number) for number in results.by_probability()]

@@ -24,6 +24,7 @@ class Sorting(StrEnum):
 
     probability = "probability"
     uncertainty = "uncertainty"
+    novelty = "novelty"
     id = "id"
     truth = "truth"
     size = "size"
@@ -34,6 +35,7 @@ class Shown(StrEnum):
 
     all = "all"
     refer = "refer"
+    novel = "novel"
     positive = "positive"
     negative = "negative"
     disagreed = "disagreed"
@@ -51,6 +53,17 @@ def label(value: Any) -> Any:
     return None if value < 0 else int(value)
 
 
+def novelty_of(known: NDArray[Any] | None, number: int) -> float | None:
+    """Novelty of one bag or instance, None for models of 1.0.0 and of the augmented posterior.
+
+    Examples
+    --------
+    >>> novelty_of(np.array([0.25]), 0), novelty_of(None, 0)
+    (0.25, None)
+    """
+    return None if known is None else float(known[number])
+
+
 def bag_fields(viewed: Viewed, number: int) -> dict[str, Any]:
     """The fields of one line of the worklist."""
     results, found = viewed.results, viewed.results.prediction
@@ -65,6 +78,9 @@ def bag_fields(viewed: Viewed, number: int) -> dict[str, Any]:
         "log_odds": float(found.log_odds[number]),
         "called": int(found.prob[number] >= found.threshold),
         "refer": bool(found.refer[number]),
+        "reason": str(found.reason[number]),
+        "novelty": novelty_of(found.novelty, number),
+        "novel": bool(found.novel[number]),
         "truth": label(results.truth[number]),
         "size": int(found.offsets[number + 1] - found.offsets[number]),
         "notes": results.notes[number],
@@ -94,10 +110,12 @@ def summary(viewed: Viewed) -> Summary:
         instances=int(found.offsets[-1]),
         positives_called=int(found.label.sum()),
         to_refer=int(found.refer.sum()),
+        novel=int(found.novel.sum()),
         threshold=found.threshold,
         instance_threshold=found.instance_threshold,
         level=found.level,
         has_truth=results.has_truth,
+        has_novelty=found.novelty is not None,
         has_images=results.images is not None,
         has_volumes=any(viewed.shape(number) is not None for number in range(len(results))),
         model=dict(results.model),
@@ -113,6 +131,7 @@ def _order(viewed: Viewed, sort: Sorting, descending: bool) -> list[int]:
     columns: dict[Sorting, NDArray[Any]] = {
         Sorting.probability: found.log_odds,  # they tell apart probabilities that round to 1
         Sorting.uncertainty: found.std,
+        Sorting.novelty: np.zeros(len(results)) if found.novelty is None else found.novelty,
         Sorting.id: np.arange(len(results)) if names is None else names,
         Sorting.truth: results.truth.astype(np.int64),
         Sorting.size: np.diff(found.offsets),
@@ -123,10 +142,11 @@ def _order(viewed: Viewed, sort: Sorting, descending: bool) -> list[int]:
 
 def _filters(viewed: Viewed) -> dict[Shown, Callable[[int], bool]]:
     found, feedback, ids = viewed.results.prediction, viewed.feedback, viewed.ids
-    refer = found.refer
+    refer, novel = found.refer, found.novel
     return {
         Shown.all: lambda number: True,
         Shown.refer: lambda number: bool(refer[number]),
+        Shown.novel: lambda number: bool(novel[number]),
         Shown.positive: lambda number: bool(found.prob[number] >= found.threshold),
         Shown.negative: lambda number: not found.prob[number] >= found.threshold,
         Shown.disagreed: lambda number: feedback.disagreed(ids[number]),

@@ -16,9 +16,6 @@ import { capital, interval, labelled, probability, spread } from "./words.js";
  */
 export function showCard(box, bag, set, words) {
   const positives = bag.instances.filter((one) => one.called).length;
-  const why = bag.refer
-    ? "The interval crosses the threshold: a case for a human reader."
-    : `The interval stays ${bag.called ? "above" : "below"} the threshold.`;
   const known = bag.truth === null ? [] : [badge(`Known ${labelled(bag.truth)}`, "plain")];
   const shown = [
     element(
@@ -35,8 +32,9 @@ export function showCard(box, bag, set, words) {
     element(
       "p",
       {},
-      `${Math.round(100 * set.level)} % interval ${interval(bag.lower, bag.upper)}, ${words.bag} threshold ${probability(bag.threshold)}. ${why}`,
+      `${Math.round(100 * set.level)} % interval ${interval(bag.lower, bag.upper)}, ${words.bag} threshold ${probability(bag.threshold)}.`,
     ),
+    element("p", { class: "why" }, bag.why),
     element(
       "p",
       { class: "quiet-text" },

@@ -5,7 +5,7 @@
 
 import { element } from "./dom.js";
 import { intervalBar } from "./interval.js";
-import { capital, interval, labelled, probability, spread } from "./words.js";
+import { UNLIKE, capital, interval, labelled, probability, spread } from "./words.js";
 
 const VERDICTS = { agree: "agrees", disagree: "disagrees" };
 
@@ -17,17 +17,25 @@ const VERDICTS = { agree: "agrees", disagree: "disagrees" };
  * A small mark with words in it.
  * @param {string} text
  * @param {string} name of the class
+ * @param {string|null} [title] more words, for whoever points at it or has the page read out
  */
-export const badge = (text, name) => element("span", { class: `badge ${name}` }, text);
+export const badge = (text, name, title = null) =>
+  element(
+    "span",
+    { class: `badge ${name}`, title },
+    text,
+    title && element("span", { class: "unseen" }, `: ${title}`),
+  );
 
 /**
- * What the model says of a bag, in one or two marks.
- * @param {{called: number|boolean, refer: boolean}} bag
+ * What the model says of a bag, in one to three marks; why it is referred is said where the mark is pointed at.
+ * @param {{called: number|boolean, refer: boolean, reason: string, novel: boolean}} bag
  * @returns {HTMLElement[]}
  */
 export const badges = (bag) => [
   badge(bag.called ? "Positive" : "Negative", bag.called ? "positive" : "negative"),
-  ...(bag.refer ? [badge("Refer", "refer")] : []),
+  ...(bag.refer ? [badge("Refer", "refer", bag.reason)] : []),
+  ...(bag.novel ? [badge(capital(UNLIKE), "novel")] : []),
 ];
 
 /** What readers and the reader of files left about a bag. */
@@ -70,6 +78,17 @@ export function columnsOf(set, words) {
       hint: "standard deviation of the probability",
       cell: (bag) => [number(bag.std, spread(bag.std))],
     },
+    ...(set.has_novelty
+      ? [
+          {
+            name: "novelty",
+            sort: "novelty",
+            label: "Novelty",
+            hint: `above 0.5: ${UNLIKE}`,
+            cell: (bag) => [number(bag.novelty, probability(bag.novelty))],
+          },
+        ]
+      : []),
     { name: "called", sort: null, label: "Model", cell: badges },
     ...(set.has_truth
       ? [

@@ -4,7 +4,7 @@
  */
 
 import { element } from "./dom.js";
-import { announced, callOf, labelled, probability } from "./words.js";
+import { UNLIKE, announced, callOf, capital, labelled, probability } from "./words.js";
 
 const SIDE = 84; // pixels of the longest side of a picture
 
@@ -48,7 +48,8 @@ function button(one, bag, words, onChoose) {
     {
       type: "button",
       tabindex: -1,
-      class: one.called ? "is-positive" : "is-negative",
+      class: `${one.called ? "is-positive" : "is-negative"}${one.novel ? " is-novel" : ""}`,
+      title: one.novel ? capital(UNLIKE) : null,
       "aria-label": `${announced(words, one, bag.instances.length)}, ${callOf(words, one, bag)}${known}`,
     },
     picture(one.index, bag),

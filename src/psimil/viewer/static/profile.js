@@ -73,7 +73,8 @@ export class Profile {
       ...this.#numbers().map((index) => text(index + this.#first, this.#x(index), floor + 16, "middle")),
       text(this.#ends[0], left, HEIGHT - 3, "start"),
       text(this.#ends[1], right, HEIGHT - 3, "end"),
-      ...this.#known(floor),
+      ...this.#rug((one) => one.truth === 1, floor + 1, "known"),
+      ...this.#rug((one) => one.novel, EDGES.top - 8, "novel"),
       ...(this.#joined ? this.#band() : this.#whiskers()),
       level(threshold, "threshold"),
       this.#cursor,
@@ -100,14 +101,12 @@ export class Profile {
     return found;
   }
 
-  /** A rug of the instances known to be positive. */
-  #known(floor) {
+  /** Marks above or below some of the instances. */
+  #rug(chosen, y, name) {
     const wide = Math.max(2, (this.#joined ? 1 : 0.5) * (this.#span / this.#bag.instances.length));
     return this.#bag.instances
-      .filter((one) => one.truth === 1)
-      .map((one) =>
-        shape("rect", { x: this.#x(one.index) - wide / 2, y: floor + 1, width: wide, height: 4, class: "known" }),
-      );
+      .filter(chosen)
+      .map((one) => shape("rect", { x: this.#x(one.index) - wide / 2, y, width: wide, height: 4, class: name }));
   }
 
   #band() {

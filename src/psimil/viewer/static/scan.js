@@ -13,7 +13,7 @@ import { Profile } from "./profile.js";
 import { Stage } from "./stage.js";
 import { showTelling } from "./telling.js";
 import { fillValues, markValue } from "./values.js";
-import { announced, callOf, capital, probability, wordsOf } from "./words.js";
+import { UNLIKE, announced, callOf, capital, probability, wordsOf } from "./words.js";
 
 const REST = 250; // milliseconds without a move before the place is said
 const key = location.pathname.split("/").pop();
@@ -123,6 +123,7 @@ function name(bag, set, words) {
   byId("profile-key").textContent =
     `${set.kind === "ct" ? "Band" : "Lines"}: ${Math.round(100 * set.level)} % interval. Dashes: ${words.instance} threshold ${probability(bag.instance_threshold)}. ` +
     (bag.instances.some((one) => one.truth === 1) ? "Marks below: known positive. " : "") +
+    (bag.instances.some((one) => one.novel) ? `Marks above: ${UNLIKE}. ` : "") +
     "Click the chart to go there.";
   byId("keys").textContent =
     bag.image.kind === "hu"

@@ -6,7 +6,7 @@
 import { byId, element } from "./dom.js";
 import { Painter } from "./painter.js";
 import { Slices } from "./slices.js";
-import { callOf, capital, placed, probability, signed, spread } from "./words.js";
+import { UNLIKE, callOf, capital, placed, probability, signed, spread } from "./words.js";
 import { WINDOWS, windowOf } from "./window.js";
 
 export class Stage {
@@ -91,7 +91,7 @@ export class Stage {
     const place = capital(placed(this.#words, index, this.#bag.instances.length));
     byId("place").textContent = instance.position === null ? place : `${place}\n${signed(instance.position, 1)} mm`;
     byId("value").textContent =
-      `${probability(instance.probability)} ${spread(instance.std)}\n${capital(callOf(this.#words, instance, this.#bag))}`;
+      `${probability(instance.probability)} ${spread(instance.std)}\n${capital(callOf(this.#words, instance, this.#bag))}${instance.novel ? `\n${capital(UNLIKE)}` : ""}`;
     byId("value").classList.toggle("is-positive", Boolean(instance.called));
     this.#slices?.want(index, direction);
     this.#paint();

@@ -4,7 +4,7 @@
  */
 
 import { element } from "./dom.js";
-import { capital } from "./words.js";
+import { UNLIKE, capital } from "./words.js";
 
 const SHORT = { auc: "AUC", ece: "ECE", f1: "F1" };
 
@@ -22,6 +22,7 @@ export function tiles(list, set, words) {
     fact(capital(words.instances), set.instances.toLocaleString("en")),
     fact("Called positive", set.positives_called.toLocaleString("en")),
     fact("To refer", set.to_refer.toLocaleString("en")),
+    ...(set.has_novelty ? [fact(capital(UNLIKE), set.novel.toLocaleString("en"))] : []),
   );
 }
 

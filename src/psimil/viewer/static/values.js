@@ -4,7 +4,7 @@
  */
 
 import { element } from "./dom.js";
-import { callOf, capital, interval, labelled, measured, probability, signed, spread } from "./words.js";
+import { UNLIKE, callOf, capital, interval, labelled, measured, probability, signed, spread } from "./words.js";
 
 const PAGE = 500;
 const VERDICTS = { agree: "agrees", disagree: "disagrees" };
@@ -20,6 +20,7 @@ const VERDICTS = { agree: "agrees", disagree: "disagrees" };
 export function fillValues(table, bag, words, level, onChoose) {
   const placed = bag.instances.some((one) => one.position !== null);
   const known = bag.instances.some((one) => one.truth !== null);
+  const novelty = bag.instances.some((one) => one.novelty !== null);
   const telling = bag.instances.some((one) => one.telling.length);
   const heads = [
     capital(words.instance),
@@ -27,6 +28,7 @@ export function fillValues(table, bag, words, level, onChoose) {
     "Probability",
     "Uncertainty",
     `${Math.round(100 * level)} % interval`,
+    ...(novelty ? ["Novelty"] : []),
     "Model",
     ...(known ? ["Known"] : []),
     ...(telling ? ["Telling features"] : []),
@@ -44,6 +46,9 @@ export function fillValues(table, bag, words, level, onChoose) {
       number(one.probability, probability(one.probability)),
       number(one.std, spread(one.std)),
       element("td", { class: "number" }, interval(one.lower, one.upper)),
+      ...(novelty
+        ? [number(one.novelty, probability(one.novelty) + (one.novel ? `, ${UNLIKE}` : ""))]
+        : []),
       element("td", {}, capital(callOf(words, one, bag))),
       ...(known ? [element("td", {}, one.truth === null ? "" : capital(labelled(one.truth)))] : []),
       ...(telling ? [element("td", { class: "telling" }, named(one.telling))] : []),

@@ -9,6 +9,9 @@ const KINDS = {
   features: { bag: "bag", bags: "bags", instance: "instance", instances: "instances", first: 0 },
 };
 
+/** What is said of bags and instances whose novelty is above one half. */
+export const UNLIKE = "unlike the training data";
+
 /**
  * What bags and instances are called in a set of results, and the number of the first instance: slices are counted
  * from 1, as in DICOM reports, instances from 0, as in tables.
@@ -98,13 +101,13 @@ export const placed = ({ instance, first }, index, count) =>
   first ? `${instance} ${index + first} of ${count}` : `${instance} ${index} (0 to ${count - 1})`;
 
 /**
- * "slice 12 of 30, probability 0.93 ± 0.05": what is said when the reader moves.
+ * "slice 12 of 30, probability 0.93 ± 0.05": what is said when the reader moves; and if it is unlike the training data.
  * @param {{instance: string, first: number}} words
- * @param {{index: number, probability: number, std: number}} instance
+ * @param {{index: number, probability: number, std: number, novel: boolean}} instance
  * @param {number} count
  */
 export const announced = (words, instance, count) =>
-  `${placed(words, instance.index, count)}, probability ${probability(instance.probability)} ${spread(instance.std)}`;
+  `${placed(words, instance.index, count)}, probability ${probability(instance.probability)} ${spread(instance.std)}${instance.novel ? `, ${UNLIKE}` : ""}`;
 
 /**
  * What an instance is called; in a bag called negative, none is "positive": it reaches the threshold of instances.

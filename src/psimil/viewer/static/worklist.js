@@ -14,6 +14,7 @@ const PAGE = 100;
 const FILTERS = [
   ["all", "All"],
   ["refer", "To refer"],
+  ["novel", "Unlike training"],
   ["positive", "Positive"],
   ["negative", "Negative"],
   ["disagreed", "Disagreed"],
@@ -44,7 +45,7 @@ function start() {
     return show();
   };
   byId("filters").replaceChildren(
-    ...FILTERS.map(([name, label]) => {
+    ...FILTERS.filter(([name]) => name !== "novel" || set.has_novelty).map(([name, label]) => {
       const button = element("button", { type: "button", "data-show": name }, label);
       button.addEventListener("click", () => change({ show: name }));
       return button;
