@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from psimil.files.atomic import atomic_write
 from psimil.files.environment import environment
 
@@ -45,3 +47,12 @@ def filled(template: Path, values: Mapping[str, str]) -> str:
     for key, value in values.items():
         text = text.replace(f"<!-- {key} -->", value)
     return text
+
+
+def merged(path: Path, found: pd.DataFrame, order: Sequence[str]) -> pd.DataFrame:
+    """The rows of a table with those of the data sets found put in place of older ones, in the order of the page."""
+    if path.exists():
+        older = pd.read_csv(path)
+        found = pd.concat([older[~older["data"].isin(found["data"])], found])
+    place = found["data"].map(list(order).index)
+    return found.assign(place=place).sort_values("place", kind="stable").drop(columns="place").reset_index(drop=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import warnings
 from dataclasses import asdict
 from pathlib import Path
 
@@ -20,10 +21,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from bound_order.measuring import OrderSettings, averaged, order_rows, summary
 from bound_order.page import page
 from bound_order.problems import EMBEDDED, PROBLEMS
-from provenance import keep_facts, provenance, read_facts
+from provenance import keep_facts, merged, provenance, read_facts
 
 from psimil.files.atomic import atomic_write
 from psimil.files.csv_table import write_table
+from psimil.foundations.errors import DataWarning
 
 SCRIPTS = ("scripts/write_bound_order.py", "scripts/bound_order")
 QUICK = OrderSettings(variances=(1.0, 10.0), lengthscales=(1.0, 4.0), inducing=10, draws=16, halvings=2)
@@ -40,6 +42,7 @@ def main() -> None:
     parser.add_argument("--page-only", action="store_true", help="write from the tables that are there")
     parser.add_argument("--quick", action="store_true", help="a tiny grid, to see whether everything runs")
     arguments = parser.parse_args()
+    warnings.simplefilter("ignore", DataWarning)  # of constant features, fit by fit
     folder = arguments.docs / "images"
     folder.mkdir(parents=True, exist_ok=True)
     written, settings = folder / "bound-order.json", QUICK if arguments.quick else OrderSettings()
@@ -53,21 +56,12 @@ def main() -> None:
         found = pd.DataFrame(rows)
         means = averaged(found).filter(regex="^(?!half_)")
         for table, part in zip(TABLES, (means, summary(found)), strict=True):
-            write_table(merged(folder / f"{table}.csv", part.round(DIGITS)), folder / f"{table}.csv")
+            write_table(merged(folder / f"{table}.csv", part.round(DIGITS), list(PROBLEMS)), folder / f"{table}.csv")
         facts[name] = known
         facts = {key: facts[key] for key in PROBLEMS if key in facts}
         keep_facts(written, facts)
     text = page(*(pd.read_csv(folder / f"{table}.csv") for table in TABLES), facts)
     atomic_write(arguments.docs / "bound-order.md", lambda stream: stream.write(text.encode()))
-
-
-def merged(path: Path, found: pd.DataFrame) -> pd.DataFrame:
-    """The rows of a table with those of the data sets found put in place of older ones, in the order of the page."""
-    if path.exists():
-        older = pd.read_csv(path)
-        found = pd.concat([older[~older["data"].isin(found["data"])], found])
-    place = found["data"].map(list(PROBLEMS).index)
-    return found.assign(place=place).sort_values("place", kind="stable").drop(columns="place").reset_index(drop=True)
 
 
 if __name__ == "__main__":
