@@ -120,6 +120,19 @@ def agreement(a: Any, b: Any) -> float:
     return float(spearmanr(a, b).statistic)
 
 
+def among_the_better(table: pd.DataFrame) -> float:
+    """The correlation among the half of the kernels that predict held-out bags best, where poor ones do not help.
+
+    Examples
+    --------
+    >>> table = pd.DataFrame({"bound": [1.0, 5.0, 4.0, 3.0], "held_out": [0.0, 2.0, 3.0, 1.0]})
+    >>> round(among_the_better(table), 6)
+    -1.0
+    """
+    best = table.nlargest(max(len(table) // 2, 2), "held_out")
+    return agreement(best["bound"], best["held_out"])
+
+
 def reliability(table: pd.DataFrame) -> float:
     """How well one half of the held-out bags orders kernels as the other does, stepped up to all of them.
 
