@@ -18,9 +18,10 @@ import pandas as pd
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from bound_order.measuring import OrderSettings, averaged, order_rows, summary
+from bound_order.measuring import OrderSettings, order_rows
 from bound_order.page import page
 from bound_order.problems import EMBEDDED, PROBLEMS
+from bound_order.ranking import averaged, summary
 from provenance import keep_facts, merged, provenance, read_facts
 
 from psimil.files.atomic import atomic_write

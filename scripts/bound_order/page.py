@@ -9,8 +9,8 @@ import pandas as pd
 from gap.page import facts_lines, markdown
 from provenance import filled
 
-from bound_order.measuring import among_the_better
 from bound_order.problems import PROBLEMS
+from bound_order.ranking import among_the_better
 
 TEXT = Path(__file__).with_name("text.md")
 

@@ -10,7 +10,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
 
-from bound_order import measuring, problems
+from bound_order import measuring, problems, ranking
 
 from psimil import VGPMIL
 from psimil.datasets import make_bags
@@ -45,7 +45,7 @@ def test_a_quick_run_writes_tables_and_page(tmp_path):
 
 def test_the_summary_ranks_means_over_folds():
     rows = pd.DataFrame(rows_of([1.0, 2.0, 3.0], [1.0, 2.0, 0.0]) + rows_of([1.0, 2.0, 3.0], [1.0, 2.0, 9.0], fold=1))
-    found = measuring.summary(rows).iloc[0]
+    found = ranking.summary(rows).iloc[0]
     assert found["spearman"] == 1.0 and found["plain"] == -1.0
     assert (found["folds_low"], found["folds_high"]) == (-0.5, 1.0)
     assert found["lost"] == 0.0 and found["optimism"] == pytest.approx(0.1)
@@ -54,8 +54,8 @@ def test_the_summary_ranks_means_over_folds():
 def test_halves_that_agree_can_be_trusted_and_halves_of_noise_cannot():
     rng, names = np.random.default_rng(0), [f"half_{n}_{side}" for n in range(50) for side in "ab"]
     noise = pd.DataFrame(rng.normal(size=(25, len(names))), columns=names)
-    assert abs(measuring.reliability(noise)) < 0.2
-    assert measuring.reliability(pd.DataFrame(dict.fromkeys(names, np.arange(25)))) == 1.0
+    assert abs(ranking.reliability(noise)) < 0.2
+    assert ranking.reliability(pd.DataFrame(dict.fromkeys(names, np.arange(25)))) == 1.0
 
 
 def test_fresh_draws_give_the_bound_that_the_draws_of_the_fit_flatter():
