@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from gap.page import facts_lines, markdown
 from provenance import filled
@@ -33,14 +34,26 @@ def summary_lines(summary: pd.DataFrame, table: pd.DataFrame) -> str:
     return markdown(heads, rows)
 
 
+def known(value: float, form: str) -> str:
+    """A number, or nothing where it was not measured.
+
+    Examples
+    --------
+    >>> known(0.5, "+.2f"), known(float("nan"), "+.2f")
+    ('+0.50', '')
+    """
+    return "" if pd.isna(value) else format(value, form)
+
+
 def doubt_lines(summary: pd.DataFrame) -> str:
-    """What might spoil the order: noise and optimism of draws, settling, the return to the prior."""
+    """What might spoil the order: noise and optimism of draws, settling, the return to the prior, what q(v) misses."""
     rows = [[PROBLEMS[row["data"]].title, row["posterior"], f"{row['own_draws']:+.3f}", f"{row['plain']:+.3f}",
+             known(row.get("importance", np.nan), "+.3f"), known(row.get("tighter", np.nan), ".3f"),
              f"{row['bound_error']:.4f}", f"{row['optimism']:.4f}", f"{100 * row['converged']:.0f} %",
              f"{row['seconds']:.1f}"] for row in summary.to_dict("records")]  # fmt: skip
     heads = ["data", "posterior", "Spearman, bound on the draws of the fit", "Spearman, no return to the prior",
-             "largest error of a bound", "largest optimism of the draws of the fit", "fits that settled",
-             "seconds per fit"]  # fmt: skip
+             "Spearman, importance-weighted bound", "most that it lies above the bound", "largest error of a bound",
+             "largest optimism of the draws of the fit", "fits that settled", "seconds per fit"]  # fmt: skip
     return markdown(heads, rows)
 
 

@@ -61,6 +61,8 @@ def summary(rows: pd.DataFrame) -> pd.DataFrame:
             "data": data, "posterior": posterior, "kernels": len(table), "folds": len(folds),
             "spearman": agreement(table["bound"], table["held_out"]),
             "plain": agreement(table["bound"], table["held_out_plain"]),
+            "importance": agreement(table["importance"], table["held_out"]),
+            "tighter": float((table["importance"] - table["bound"]).max()),
             "own_draws": agreement(table["own_bound"], table["held_out"]),
             "folds_low": min(folds), "folds_high": max(folds), "reliability": reliability(table),
             "lost": float(table["held_out"].max() - chosen), "spread": float(np.ptp(table["held_out"])),
