@@ -23,7 +23,8 @@ from psimil.results.referral_curve import area_under_referral
 Array = NDArray[Any]
 Row = dict[str, Any]
 
-OURS, ATTENTION, CNN = "psimil, `refer`", "attention MIL", "attention CNN of the features"
+OURS, ALONE = "psimil, `refer`", "psimil, log-odds alone"
+ATTENTION, CNN = "attention MIL", "attention CNN of the features"
 ORDINARY = "ordinary test bags"
 
 
@@ -103,6 +104,7 @@ def workload_rows(case: Case, usual: Prediction, settings: NoveltySettings) -> I
     learned = AttentionMIL(epochs=settings.epochs, random_state=settings.seed).fit(case.bags, case.y)
     log_odds = learned.decision_function(case.new)
     models = {OURS: (usual.prob, usual.threshold, referral_order(usual)),
+              ALONE: (usual.prob, usual.threshold, -np.abs(usual.log_odds - logit(usual.threshold))),
               ATTENTION: (learned.predict_proba(case.new)[:, 1], 0.5, -np.abs(log_odds))}  # fmt: skip
     if case.cnn_prob is not None:
         models[CNN] = (case.cnn_prob, 0.5, -np.abs(case.cnn_prob - 0.5))
