@@ -53,7 +53,7 @@ QUICK = Settings(
     bound_seeds=1,
     bound_chains=4,
     bound_draws=20,
-    real=RealSettings(inducing=10, instances=20, chains=4, draws=16),
+    real=RealSettings(inducing=10, instances=20, chains=4, draws=16, seeds=2),
     referral=ReferralSettings(20, 40, 1, inducing=10, shares=10),
     quick=True,
 )  # fmt: skip

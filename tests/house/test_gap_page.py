@@ -12,6 +12,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
 
 from gap import parts, posteriors, referring, simulated
+from gap.real import over_seeds
 
 from psimil import VGPMIL
 from psimil.datasets import make_bags
@@ -109,12 +110,22 @@ def test_the_measured_intervals_hold_what_those_of_the_oracle_hold():
 
 @pytest.mark.xfail(strict=True, reason="missed on real data as measured; the cause is not known")
 def test_the_measured_posteriors_are_close_to_long_sampling_on_real_data():
-    real = pd.read_csv(IMAGES / "gap-real.csv").set_index(["posterior", "data"])
+    real = over_seeds(pd.read_csv(IMAGES / "gap-real.csv")).set_index(["posterior", "data"])
     assert len(real.loc["variational"]) == 4
     assert real.loc["variational", "ratio"].between(0.9, 1.1).all()
     error = real["probability_error"]
     assert (error.loc["variational"] < 0.2 * error.loc["augmented"]).all()
     assert (real["r_hat"] < 1.01).all()
+
+
+def test_several_seeds_become_a_mean_and_a_range(quick):
+    docs, text = quick
+    rows = pd.read_csv(docs / "images" / "gap-real.csv")
+    assert list(rows["seed"]) == [2026, 2026, 2027]
+    assert rows["ratio"].nunique() == 3  # other draws, another q(v)
+    found = over_seeds(rows).set_index("posterior").loc["variational"]
+    assert found["ratio"] == pytest.approx(rows["ratio"][1:].mean()) and found["seeds"] == 2
+    assert f"({found['ratio_least']:.2f} to {found['ratio_most']:.2f})" in text
 
 
 @pytest.mark.parametrize("name", ["augmented", "variational"])
