@@ -33,12 +33,12 @@ from psimil.inference.variational import Iterate, climb, newton
 Array = NDArray[Any]
 
 REACH = np.log(100.0)  # no parameter leaves its start by more than this factor
-EVALUATIONS, INNER_STEPS = 24, 2
+EVALUATIONS, INNER_STEPS = 32, 2
 FEWER = 8  # times fewer draws than of the final q(v)
 USUAL = 12  # evaluations that a search takes, about
-SETTLED = 1e-3  # nats per bag: two steps that change the bound by less end the search
+SETTLED = 5e-4  # nats per bag: two steps that change the bound by less end the search
 FIRST_RADIUS, LAST_RADIUS = 1.0, 0.02  # largest step of a log parameter, and the smallest worth taking
-PRIOR_DEVIATION = 2.0  # of log parameters around their start
+PRIOR_DEVIATION = 4.0  # of log parameters around their start
 PARTING_DEVIATION = 0.5  # of the length scales of features around a common one
 
 
