@@ -12,11 +12,10 @@ from fits import fit_of, learned, watched
 from psimil import GammaMixture, HyperbolicSecant, SmoothLaplace
 from psimil.inference import preparation, training
 from psimil.inference.ascent import ascend, start_from_labels
-from psimil.inference.bag_pass import first_noise
 from psimil.inference.kernel_learning import learn_kernel
 from psimil.inference.records import EarlyStopping
 from psimil.inference.training import Fit
-from psimil.inference.variational import climb, newton
+from psimil.inference.variational import newton
 from tiny import problem as tiny_problem
 from tiny import quick
 

@@ -16,7 +16,16 @@ from psimil.inference import variational
 from psimil.inference.bag_pass import BagSums, antithetic_draws, bag_pass_over, draws_of, run_bag_pass
 from psimil.inference.posterior import Posterior
 from psimil.inference.shards import StreamedShards
-from psimil.inference.variational import FLOOR, SMALLEST_STEP, climb, iterate_at, natural_step, newton, with_bags, with_more_data
+from psimil.inference.variational import (
+    FLOOR,
+    SMALLEST_STEP,
+    climb,
+    iterate_at,
+    natural_step,
+    newton,
+    with_bags,
+    with_more_data,
+)
 from psimil.model.densities import HyperbolicSecant, SmoothLaplace
 from psimil.model.scaling import Scaling
 
@@ -63,8 +72,8 @@ def test_every_step_raises_the_bound_or_comes_closer(seed, density):
         found = climbed(problem, gp, 25, start=start)
         for a, b in pairwise(found):
             assert a.bound.total <= b.bound.total or b.change < a.change or a.posterior is b.posterior
-            grown = np.linalg.eigvalsh(np.linalg.solve(a.posterior.R, b.posterior.R) @ np.linalg.solve(a.posterior.R, b.posterior.R).T)
-            assert grown.min() > 0.5 * (1 - 1e-9) or b.weight <= SMALLEST_STEP
+            root = np.linalg.solve(a.posterior.R, b.posterior.R)
+            assert np.linalg.eigvalsh(root @ root.T).min() > 0.5 * (1 - 1e-9) or b.weight <= SMALLEST_STEP
         assert found[-1].bound.total > found[0].bound.total - 3.0 * found[0].bound.error
         assert [one.step for one in found] == list(range(1, 26))
         assert not any(one.kernel_moved for one in found)

@@ -7,8 +7,9 @@ log p(T | V v_s), dL/dV = E[g v'], and with V = K_xz L^-T (L L' = K_zz),
     dL/dK_zz = -L^-T sym(lower(E[v g'] V)) L^-1,    lower halving the diagonal.
 
 Every evaluation takes q(v) a few steps further for the new kernel, from where the last one left it. Parameters are
-learned under a weak normal prior on their logarithms. A length scale of its own for every feature is many parameters
-for few bags; so a common one is learned first, from which they part under a prior that keeps them close.
+learned under a weak normal prior on their logarithms. The bound may have two optima, one of wiggly functions and one
+of smooth ones; so the search may begin from both. A length scale of its own for every feature is many parameters for
+few bags; so a common one is learned first, from which they part under a prior that keeps them close.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ USUAL = 12  # evaluations that a search takes, about
 SETTLED = 5e-4  # nats per bag: two steps that change the bound by less end the search
 FIRST_RADIUS, LAST_RADIUS = 1.0, 0.02  # largest step of a log parameter, and the smallest worth taking
 PRIOR_DEVIATION = 4.0  # of log parameters around their start
+SMOOTHER = 4.0  # times longer is the length scale of the second start
 PARTING_DEVIATION = 0.5  # of the length scales of features around a common one
 
 
@@ -125,8 +127,8 @@ def learn_kernel(
     gp: SparseGP,
     seed: int,
     heard: Callable[[Iterate], bool] = lambda _: False,
-    evaluations: int = 2 * EVALUATIONS,
-    per_feature: bool = False,
+    evaluations: int = 4 * EVALUATIONS,
+    thorough: bool = False,
 ) -> Iterate:
     """The kernel of ``gp`` with its parameters learned on the bags of a shard, and its q(v).
 
@@ -134,27 +136,30 @@ def learn_kernel(
     ----------
     heard : called with every evaluation; a true answer ends the search.
     evaluations : of the bound, at most.
-    per_feature : once it is found, let the length scales of features part, under a prior that they are alike.
+    thorough : begin from a smoother kernel, too, and go on from the better end with a length scale for every feature.
     """
-    posterior = newton(shard, gp, np.zeros(gp.size))
-    noise = first_noise(gp, len(shard.X), seed, FEWER)
-    found, asked = _search(Profile(shard, gp, noise, posterior), heard, 0, evaluations)
-    if not per_feature or asked or found.step >= evaluations:
-        return found
-    parted = found.gp.rebuilt(found.gp.kernel.per_feature(shard.X.shape[1]))
-    profile = Profile(shard, parted, noise, found.posterior, PARTING_DEVIATION)
-    return _search(profile, heard, found.step, evaluations - found.step)[0]
+    noise, best, step, asked = first_noise(gp, len(shard.X), seed, FEWER), None, 0, False
+    for start in (gp, gp.rebuilt(gp.kernel.stretched(SMOOTHER))) if thorough else (gp,):
+        if step < evaluations and not asked:
+            profile = Profile(shard, start, noise, newton(shard, start, np.zeros(gp.size)))
+            found, step, asked = _search(profile, heard, step, evaluations)
+            best = found if best is None or found.bound.total > best.bound.total else best
+    assert best is not None  # there is at least one start
+    if not thorough or asked or step >= evaluations:
+        return best
+    parted = gp.rebuilt(best.gp.kernel.per_feature(shard.X.shape[1]))
+    return _search(Profile(shard, parted, noise, best.posterior, PARTING_DEVIATION), heard, step, evaluations)[0]
 
 
 def _search(
     profile: Profile, heard: Callable[[Iterate], bool], done: int, evaluations: int
-) -> tuple[Iterate, bool]:
-    """The best kernel near that of a profile, after so many evaluations of other searches; whether it was ended.
+) -> tuple[Iterate, int, bool]:
+    """The best kernel near that of a profile, evaluations so far and of other searches, and whether it was ended.
 
     Quasi-Newton steps (BFGS) within a trust region: q(v) can follow a short step of the kernel, not a long one. A step
     that does not raise the bound is not taken, and the next one is shorter.
     """
-    most, start = min(evaluations, EVALUATIONS), profile.gp.kernel.log_parameters
+    most, start = min(evaluations - done, EVALUATIONS), profile.gp.kernel.log_parameters
     least = SETTLED * float(profile.shard.weights.sum())
     radius, settled, asked = FIRST_RADIUS, 0, False
     x, here = start, profile(start)
@@ -180,7 +185,7 @@ def _search(
             x, here, radius = x + step, there, min(1.5 * radius, FIRST_RADIUS)
         else:
             radius *= 0.3
-    return replace(here.iterate, step=done + number), asked
+    return here.iterate, done + number, asked
 
 
 def _updated(inverse: Array, step: Array, change: Array) -> Array:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -37,7 +36,7 @@ from psimil.inference.shards import Shard
 from psimil.inference.sparse_gp import SparseGP
 from psimil.inference.thresholds import taught
 from psimil.inference.trained import TrainedModel
-from psimil.inference.variational import Iterate, climb, iterate_at, newton, with_more_data
+from psimil.inference.variational import Iterate, climb, iterate_at, newton
 from psimil.model.bags import Bags
 from psimil.model.densities import HyperbolicSecant, is_logistic, warn_if_runaway
 from psimil.model.inducing import choose_inducing
@@ -151,7 +150,7 @@ class Fit:
             fewer = options.inducing_points is None and len(gp.Z) > TEACHING
             teacher = self._with_points(gp, sample, TEACHING) if fewer else gp
             shard, most = sample.with_density(HyperbolicSecant()), max(options.max_iter, 1)
-            record = learn_kernel(shard, teacher, self.seed, self._heard, most, per_feature=options.kernel is None)
+            record = learn_kernel(shard, teacher, self.seed, self._heard, most, thorough=options.kernel is None)
             gp = gp.rebuilt(record.gp.kernel) if fewer else record.gp
             m = m if fewer else record.posterior.m
         if options.posterior == "augmented":

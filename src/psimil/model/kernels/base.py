@@ -95,15 +95,33 @@ class Kernel(ABC):
 
         Examples
         --------
+        >>> from psimil.model.kernels import RBF
         >>> (Linear(1.0) + RBF(lengthscale=2.0)).per_feature(3).right.lengthscale
         (2.0, 2.0, 2.0)
         """
-        changed: dict[str, Any] = {}
-        for name, value in ((name, getattr(self, name)) for name in self.parameters):
-            if isinstance(value, Kernel):
-                changed[name] = value.per_feature(n_features)
-            elif name == "lengthscale" and np.ndim(value) == 0:
-                changed[name] = (value,) * n_features
+        changed: dict[str, Any] = {
+            name: value.per_feature(n_features) for name, value in vars(self).items() if isinstance(value, Kernel)
+        }
+        if "lengthscale" in self.parameters and np.ndim(scale := self.lengthscale) == 0:
+            changed["lengthscale"] = (scale,) * n_features
+        return replace(self, **changed)  # type: ignore[type-var]  # kernels are dataclasses
+
+    def stretched(self, factor: float) -> Self:
+        """The same resolved kernel for functions that vary as steeply, but bend this many times more slowly.
+
+        Examples
+        --------
+        >>> from psimil.model.kernels import RBF
+        >>> (Linear(1.0) + RBF(1.0, lengthscale=2.0)).stretched(4.0).right
+        RBF(variance=16.0, lengthscale=8.0)
+        """
+        changed: dict[str, Any] = {
+            name: value.stretched(factor) for name, value in vars(self).items() if isinstance(value, Kernel)
+        }
+        if "lengthscale" in self.parameters:
+            scale = factor * np.asarray(self.lengthscale)
+            changed["lengthscale"] = float(scale) if scale.ndim == 0 else tuple(scale.tolist())
+            changed["variance"] = factor**2 * float(self.variance)
         return replace(self, **changed)  # type: ignore[type-var]  # kernels are dataclasses
 
     @abstractmethod
