@@ -28,9 +28,10 @@ from psimil.inference.sampled import mixing, sample
 from psimil.inference.shards import Shard
 from psimil.inference.sparse_gp import SparseGP
 from psimil.inference.variational import iterate_at
+from psimil.model.bag_likelihoods import Labels
 from psimil.model.densities import HyperbolicSecant
 from psimil.model.kernels import RBF
-from psimil.model.label_posteriors import RULES, Labels
+from psimil.paper.label_posteriors import RULES
 
 Array = NDArray[Any]
 

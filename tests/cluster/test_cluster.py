@@ -14,13 +14,14 @@ from psimil import RBF
 from psimil.cluster import DaskShards, connect, predict_parts, workforce
 from psimil.datasets import make_bags
 from psimil.foundations.errors import ClusterFailure, InputError, NumericalFailure
-from psimil.inference.ascent import KernelState, pass_over
 from psimil.inference.bag_pass import antithetic_draws, bag_pass_over, draws_of
+from psimil.inference.posterior import KernelState
 from psimil.inference.shards import StreamedShards
 from psimil.inference.sparse_gp import SparseGP
+from psimil.model.bag_likelihoods import Labels
 from psimil.model.densities import GammaMixture, HyperbolicSecant
-from psimil.model.label_posteriors import Labels
 from psimil.model.scaling import Scaling
+from psimil.paper.ascent import pass_over
 from psimil.store import StoreWriter, open_store
 
 distributed = pytest.importorskip("distributed")

@@ -221,8 +221,8 @@ def test_a_cluster_without_workers(data):
 
 def parts(data, client, **settings):
     from psimil.inference.shards import StreamedShards
+    from psimil.model.bag_likelihoods import Labels
     from psimil.model.densities import HyperbolicSecant
-    from psimil.model.label_posteriors import Labels
     from psimil.model.scaling import Scaling
 
     bags, y = data

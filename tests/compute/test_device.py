@@ -12,10 +12,10 @@ from psimil.foundations.errors import InputError
 from psimil.inference import sparse_gp
 from psimil.inference.bag_pass import GradientTask, antithetic_draws, run_bag_pass
 from psimil.inference.kernel_learning import bound_gradient
-from psimil.inference.passes import run_pass
 from psimil.inference.sparse_gp import SparseGP
 from psimil.model.densities import GammaMixture, HyperbolicSecant, SmoothLaplace
 from psimil.model.kernels.base import Kernel
+from psimil.paper.passes import run_pass
 from tiny import problem as tiny_problem
 from tiny import quick
 

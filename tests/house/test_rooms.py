@@ -24,7 +24,7 @@ NEIGHBOURS = {
     "data": {"foundations", "model", "files"},
     "datasets": {"foundations", "model", "files", "data"},
     "store": {"foundations", "model", "inference", "files", "data", "datasets"},
-    "cluster": CORE | {"files", "store"},
+    "cluster": CORE | {"files", "store", "paper"},
     "estimators": CORE | {"version", "files", "store", "cluster", "paper"},
     "results": CORE | {"version", "files", "data", "estimators"},
     "figures": {"foundations", "model", "files", "results"},
@@ -33,7 +33,7 @@ NEIGHBOURS = {
     "paper.experiments": CORE
     | {"files", "datasets", "estimators", "results", "figures", "paper", "paper.baselines", "paper.figures"},
     "report": {"version", "foundations", "inference", "results", "figures"},
-    "ct": CORE | {"version", "files", "data", "estimators", "results", "figures", "report", "paper.baselines"},
+    "ct": CORE | {"version", "files", "data", "estimators", "results", "figures", "report", "paper", "paper.baselines"},
     "viewer": {"version", "foundations", "results", "figures", "report", "ct"},
     "testing": {"foundations", "model"},
 }

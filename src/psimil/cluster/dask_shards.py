@@ -14,9 +14,9 @@ from psimil.cluster.worker import StoredRows, received, run_shard, store_fingerp
 from psimil.cluster.workforce import Workforce
 from psimil.foundations.phases import tell
 from psimil.inference.shards import BagRange, Shard, StreamedShards
+from psimil.model.bag_likelihoods import Labels
 from psimil.model.bags import Bags
 from psimil.model.densities import Density
-from psimil.model.label_posteriors import Labels
 
 Array = NDArray[Any]
 Result = TypeVar("Result")

@@ -14,9 +14,9 @@ from psimil.inference.posterior import Posterior, latent_moments
 from psimil.inference.shards import SHARD_ROWS, BagRange, Shard, StreamedShards
 from psimil.inference.sparse_gp import SparseGP
 from psimil.inference.trained import ROWS, TrainedModel
+from psimil.model.bag_likelihoods import Labels
 from psimil.model.bags import Bags
 from psimil.model.densities import HyperbolicSecant
-from psimil.model.label_posteriors import Labels
 
 Array = NDArray[Any]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields
+from functools import partial
 from numbers import Integral
 from typing import Any
 
@@ -19,17 +20,19 @@ from psimil.inference.referral import read_referral
 from psimil.model.densities import Density, grows
 from psimil.model.features import as_real
 from psimil.model.kernels import Kernel
-from psimil.model.label_posteriors import RULES
+from psimil.paper.augmented import Augmented
 from psimil.paper.kernel_steps import PaperLearning
+from psimil.paper.label_posteriors import RULES
 from psimil.paper.published import SURROGATE, UnitSparseGP
 
 # What names of the paper and of its published code plug into inference
 PLUG_INS: dict[tuple[str, str], dict[str, Any]] = {
+    ("posterior", "augmented"): {"algorithm": Augmented},
     ("label_posterior", "mean_field"): {"rule": RULES["mean_field"]},
     ("label_posterior", "max"): {"rule": SURROGATE},
     ("residual", "unit"): {"prior": UnitSparseGP, "residual": "full"},
-    ("hyperparameters", "paper"): {"learning": PaperLearning()},
-    ("hyperparameters", "published"): {"learning": PaperLearning(published=True)},
+    ("hyperparameters", "paper"): {"algorithm": partial(Augmented, learning=PaperLearning())},
+    ("hyperparameters", "published"): {"algorithm": partial(Augmented, learning=PaperLearning(published=True))},
 }
 
 NUMBER = (int, float, np.integer, np.floating)

@@ -20,8 +20,7 @@ from psimil.estimators.predictor import BagPredictor
 from psimil.estimators.voice import aloud
 from psimil.files.model_file import load_model
 from psimil.foundations.errors import InputError
-from psimil.inference.execution import Execution
-from psimil.inference.options import Parameters
+from psimil.inference.options import Execution, Parameters
 from psimil.inference.preparation import Supervision
 from psimil.inference.training import Callback, train
 from psimil.model.densities import Density, GammaMixture, HyperbolicSecant

@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from psimil.compute.blas import multiply_upper
 from psimil.foundations.linalg import floored, solve_lower
 from psimil.foundations.logistic import softplus
+from psimil.inference.algorithm import Record
 from psimil.inference.bag_pass import antithetic_draws
 from psimil.inference.calibration import LatentBags, bag_log_likelihoods, fit_calibration
 from psimil.inference.dependence import DRAWS, Dependence, dependence_of, stretch
 from psimil.inference.prediction import BagLayout, Prediction
-from psimil.inference.records import Record
 from psimil.inference.shards import BagRange, Shard
 from psimil.inference.trained import TrainedModel
 

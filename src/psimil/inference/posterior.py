@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_solve
 
 from psimil.compute.blas import multiply_upper
 from psimil.compute.numpy_backend import chunk_rows, ordered_map, scratch, single_threaded_blas
-from psimil.foundations.linalg import cholesky, inverse_upper
+from psimil.foundations.linalg import inverse_upper
 from psimil.inference.sparse_gp import SparseGP
 
 Array = NDArray[Any]
@@ -58,49 +57,22 @@ class Posterior:
         return float(0.5 * (trace + self.m @ self.m - len(self.m)) + np.log(np.diag(self.R)).sum())
 
 
-def from_natural(precision: Array, linear: Array) -> Posterior:
-    """q(v) from its natural parameters: R R' = precision (M, M), m = precision^-1 linear (M,).
+@dataclass(frozen=True)
+class KernelState:
+    """A kernel with the q(v) that belongs to it."""
 
-    Examples
-    --------
-    >>> from_natural(np.array([[4.0]]), np.array([2.0])).m
-    array([0.5])
-    """
-    R = cholesky(precision, scale=1.0).L
-    return Posterior(cho_solve((R, True), linear, check_finite=False), R)
+    gp: SparseGP
+    posterior: Posterior
 
+    @classmethod
+    def first(cls, gp: SparseGP) -> KernelState:
+        """With q(v) = N(0, s^2 I) and latent standard deviations of about a tenth: the labels speak first.
 
-def global_update(V_theta_V: Array, V_kappa: Array) -> Posterior:
-    """Eqs. (26) and (27), whitened: R R' = I + V' Theta V, m = (R R')^-1 V' kappa.
-
-    They are Eqs. (12) and (13) for the hyperbolic secant; Eqs. (54), (55), (61) and (62) derive them.
-
-    Parameters
-    ----------
-    V_theta_V : (M, M) symmetric.
-    V_kappa : (M,).
-
-    Examples
-    --------
-    >>> global_update(np.eye(1), np.ones(1)).m
-    array([0.5])
-    """
-    precision = V_theta_V.copy()
-    precision[np.diag_indices_from(precision)] += 1.0
-    return from_natural(precision, V_kappa)
-
-
-def grown(posterior: Posterior, factor: float) -> Posterior:
-    """q(v) after ``factor`` times as much of the same data.
-
-    Examples
-    --------
-    >>> grown(Posterior(np.array([0.5]), np.array([[np.sqrt(2.0)]])), 3.0).m  # 1 = 2 x 0.5 becomes 3 = 4 x 0.75
-    array([0.75])
-    """
-    identity = np.eye(len(posterior.m))
-    precision = posterior.R @ posterior.R.T
-    return from_natural(identity + factor * (precision - identity), factor * (precision @ posterior.m))
+        From a wide start a Gamma density with a large kernel variance falls into its remote fixed point, where |f|
+        grows with the number of instances (docs/derivations.md).
+        """
+        scale = np.sqrt(float(np.max(gp.kernel.diagonal(gp.Z))) + gp.bias**2)
+        return cls(gp, Posterior(np.zeros(gp.size), np.eye(gp.size) / (0.1 / scale)))
 
 
 @single_threaded_blas()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import pairwise
+from itertools import count, pairwise
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -20,9 +20,8 @@ from psimil.compute.backend import Backend
 from psimil.compute.numpy_backend import NUMPY
 from psimil.foundations.phases import tell
 from psimil.inference.sparse_gp import SparseGP
-from psimil.model.bag_likelihoods import BagLikelihood, IndependentLabels
+from psimil.model.bag_likelihoods import BagLikelihood, IndependentLabels, Labels
 from psimil.model.densities import Density
-from psimil.model.label_posteriors import EXACT, Labels, Rule
 from psimil.model.scaling import Scaling
 
 Array = NDArray[Any]
@@ -70,7 +69,7 @@ class Shard:
     labels : bag labels, offsets, log H and known instance labels.
     weights : (B,) weight of each bag; weight 2 equals the bag twice.
     density : psi.
-    rule : of the label posterior.
+    rule : of the label posterior, for algorithms that have one; None is the exact one.
     backend : works out the products.
     rows : instances that are worked on within the cache of a core, at most.
     keep : whether V stays in memory from pass to pass.
@@ -81,7 +80,7 @@ class Shard:
     labels: Labels
     weights: Array
     density: Density
-    rule: Rule = EXACT
+    rule: Any = None
     backend: Backend = NUMPY
     rows: int = 2000
     keep: bool = False
@@ -209,7 +208,7 @@ class StreamedShards:
     weights: Array
     scaling: Scaling
     density: Density
-    rule: Rule = EXACT
+    rule: Any = None
     rows: int = SHARD_ROWS
     dtype: str = "float64"
     backend: Backend = NUMPY
@@ -244,3 +243,23 @@ class StreamedShards:
                 if len(ranges) > 1:
                     tell("parts of the data", number + 1, len(ranges))
                 yield result
+
+
+def epochs(
+    shards: Shards, rng: np.random.Generator, done: int = 0
+) -> Iterator[tuple[int, Iterator[tuple[BagRange, float]]]]:
+    """Passes in minibatches, without end: the number of each, and its batches with their shares of all weight.
+
+    Parameters
+    ----------
+    shards : each of them is a batch; their order is drawn anew for every pass.
+    done : passes of an earlier run.
+    """
+    ranges, total = list(shards.ranges), float(shards.weights.sum())
+
+    def batches() -> Iterator[tuple[BagRange, float]]:
+        for place, batch in enumerate(ranges[i] for i in rng.permutation(len(ranges))):
+            yield batch, float(shards.weights[batch.first : batch.last].sum()) / total
+            tell("minibatches", place + 1, len(ranges))
+
+    return ((number, batches()) for number in count(done + 1))
