@@ -21,11 +21,11 @@ from psimil.datasets import make_bags
 from psimil.figures import new_figure, save_figure
 from psimil.figures.canvas import COLOURS
 from psimil.inference.options import Options
-from psimil.inference.posterior import KernelState
 from psimil.inference.preparation import Supervision, sampled_sparse_gp, streamed_scaling
-from psimil.inference.shards import BagRange, StreamedShards
+from psimil.inference.shards import StreamedShards
+from psimil.inference.sparse_gp import KernelState
 from psimil.model.bag_likelihoods import Labels
-from psimil.model.bags import Bags
+from psimil.model.bags import BagRange, Bags
 from psimil.model.densities import Density, HyperbolicSecant
 from psimil.paper.ascent import PassTask, ascend, pass_over
 from psimil.paper.augmented import Augmented

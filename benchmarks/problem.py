@@ -5,9 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
-from psimil.inference.posterior import KernelState, Posterior
 from psimil.inference.shards import Shard
-from psimil.inference.sparse_gp import SparseGP
+from psimil.inference.sparse_gp import KernelState, Posterior, SparseGP
 from psimil.model.bag_likelihoods import Labels
 from psimil.model.densities import HyperbolicSecant
 from psimil.model.kernels import RBF

@@ -18,10 +18,9 @@ from psimil.inference.algorithm import Convergence
 from psimil.inference.bag_pass import first_noise, log_posterior
 from psimil.inference.moments import instance_moments
 from psimil.inference.options import Parameters
-from psimil.inference.posterior import KernelState, Posterior, latent_moments
 from psimil.inference.sampled import Chains, sample
 from psimil.inference.shards import Shard
-from psimil.inference.sparse_gp import SparseGP
+from psimil.inference.sparse_gp import KernelState, Posterior, SparseGP, latent_moments
 from psimil.inference.variational import climb, newton
 from psimil.paper.ascent import ascend
 

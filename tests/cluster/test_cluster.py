@@ -14,13 +14,12 @@ from psimil import RBF
 from psimil.cluster import DaskShards, connect, predict_parts, workforce
 from psimil.datasets import make_bags
 from psimil.foundations.errors import ClusterFailure, InputError, NumericalFailure
-from psimil.inference.bag_pass import antithetic_draws, bag_pass_over, draws_of
-from psimil.inference.posterior import KernelState
+from psimil.foundations.logistic import antithetic_draws
+from psimil.inference.bag_pass import bag_pass_over, draws_of
 from psimil.inference.shards import StreamedShards
-from psimil.inference.sparse_gp import SparseGP
+from psimil.inference.sparse_gp import KernelState, Scaling, SparseGP
 from psimil.model.bag_likelihoods import Labels
 from psimil.model.densities import GammaMixture, HyperbolicSecant
-from psimil.model.scaling import Scaling
 from psimil.paper.ascent import pass_over
 from psimil.store import StoreWriter, open_store
 

@@ -9,8 +9,9 @@ from problems import central_difference, make, random_posterior
 from psimil import RBF, Constant, Linear, Matern32, Matern52
 from psimil.compute.numpy_backend import NUMPY
 from psimil.foundations.errors import InputError
+from psimil.foundations.logistic import antithetic_draws
 from psimil.inference import sparse_gp
-from psimil.inference.bag_pass import GradientTask, antithetic_draws, run_bag_pass
+from psimil.inference.bag_pass import GradientTask, run_bag_pass
 from psimil.inference.kernel_learning import bound_gradient
 from psimil.inference.sparse_gp import SparseGP
 from psimil.model.densities import GammaMixture, HyperbolicSecant, SmoothLaplace

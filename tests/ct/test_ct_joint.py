@@ -9,8 +9,8 @@ from sklearn.metrics import roc_auc_score
 from psimil import RBF, VGPMIL, Linear
 from psimil.datasets import make_bags
 from psimil.foundations.errors import InputError
-from psimil.inference.posterior import KernelState
 from psimil.inference.shards import Shard
+from psimil.inference.sparse_gp import KernelState
 from psimil.model.bag_likelihoods import Labels
 from psimil.model.densities import HyperbolicSecant
 from psimil.paper.ascent import ascend

@@ -8,8 +8,8 @@ from psimil import GammaMixture, HyperbolicSecant, SmoothLaplace
 from psimil.inference import training
 from psimil.inference.kernel_learning import learn_kernel
 from psimil.inference.options import Execution, Options
-from psimil.inference.posterior import KernelState
 from psimil.inference.preparation import Supervision, prepare_in_memory, prepare_streamed
+from psimil.inference.sparse_gp import KernelState
 from psimil.inference.training import Fit
 from psimil.inference.variational import Iterate
 from psimil.paper.ascent import Pass

@@ -16,8 +16,8 @@ from gap import parts, posteriors, referring, simulated
 from psimil import VGPMIL
 from psimil.datasets import make_bags
 from psimil.inference import sampled
-from psimil.inference.posterior import Posterior
 from psimil.inference.shards import Shard
+from psimil.inference.sparse_gp import Posterior
 from psimil.model.bag_likelihoods import Labels
 from psimil.model.densities import HyperbolicSecant
 from psimil.model.kernels import RBF

@@ -28,7 +28,7 @@ NEIGHBOURS = {
     "estimators": CORE | {"version", "files", "store", "cluster", "paper"},
     "results": CORE | {"version", "files", "data", "estimators"},
     "figures": {"foundations", "model", "files", "results"},
-    "paper.baselines": {"foundations", "model", "estimators"},
+    "paper.baselines": {"foundations", "model", "inference", "estimators"},
     "paper.figures": {"foundations", "results", "figures"},
     "paper.experiments": CORE
     | {"files", "datasets", "estimators", "results", "figures", "paper", "paper.baselines", "paper.figures"},

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from problems import make
+from psimil.foundations.logistic import antithetic_draws
 from psimil.inference import algorithm
 from psimil.inference.algorithm import Variational
-from psimil.inference.bag_pass import antithetic_draws, bag_pass_over, draws_of, first_noise
-from psimil.inference.posterior import KernelState
+from psimil.inference.bag_pass import bag_pass_over, draws_of, first_noise
 from psimil.inference.shards import StreamedShards
+from psimil.inference.sparse_gp import KernelState, Scaling
 from psimil.inference.variational import climb, newton
-from psimil.model.scaling import Scaling
 
 WEIGHTS = np.array([1.0, 2.0, 0.5, 1.0, 3.0, 1.0, 1.0, 0.5])
 

@@ -8,9 +8,10 @@ import pytest
 
 from problems import central_difference, make, name
 from psimil.foundations.errors import NumericalFailure
+from psimil.foundations.logistic import antithetic_draws
 from psimil.foundations.phases import LEARNING, following
 from psimil.inference import kernel_learning
-from psimil.inference.bag_pass import GradientTask, antithetic_draws, draws_of, first_noise
+from psimil.inference.bag_pass import GradientTask, draws_of, first_noise
 from psimil.inference.kernel_learning import EVALUATIONS, PRIOR_DEVIATION, REACH, Profile, bound_gradient, learn_kernel
 from psimil.inference.sparse_gp import SparseGP
 from psimil.inference.variational import climb, iterate_at, newton

@@ -11,8 +11,8 @@ from problems import DENSITIES, dense, make, name, solve_q
 from psimil.inference.calibration import LatentBags
 from psimil.inference.leave_one_out import LeaveOneOut, leave_one_out, log_predictive, loo_score, out_of_bag
 from psimil.inference.moments import Calibration
-from psimil.inference.posterior import KernelState, Posterior
 from psimil.inference.prediction import BagLayout
+from psimil.inference.sparse_gp import KernelState, Posterior
 from psimil.model.densities import GammaMixture, HyperbolicSecant
 from psimil.paper.ascent import ascend
 

@@ -10,9 +10,9 @@ from psimil.foundations.errors import InputError
 from psimil.inference.bag_pass import bag_pass_over, draws_of, first_noise
 from psimil.inference.online import Online
 from psimil.inference.options import Options
-from psimil.inference.posterior import Posterior
 from psimil.inference.preparation import Supervision
 from psimil.inference.shards import Shard
+from psimil.inference.sparse_gp import Posterior
 from psimil.model.bag_likelihoods import Labels
 from psimil.model.densities import HyperbolicSecant
 from psimil.paper.natural_steps import global_update, grown, step_size

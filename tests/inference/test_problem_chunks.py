@@ -7,7 +7,7 @@ import pytest
 
 from problems import make, random_posterior
 from psimil.compute.numpy_backend import chunk_rows
-from psimil.inference.shards import BagRange
+from psimil.model.bags import BagRange
 from psimil.paper.passes import run_pass
 
 

@@ -11,8 +11,8 @@ from scipy.stats import chisquare, kstest, loggamma
 from psimil.foundations.errors import DataWarning, InputError, NumericalFailure
 from psimil.foundations.phases import following
 from psimil.inference import sampled
-from psimil.inference.posterior import Posterior
 from psimil.inference.sampled import Chains, mixing, sample, warn_if_bad
+from psimil.inference.sparse_gp import Posterior
 from psimil.model.bag_likelihoods import IndependentLabels, Labels
 
 V = np.random.default_rng(1).normal(0.0, 1.5, size=(8, 3))  # features of eight instances in four bags

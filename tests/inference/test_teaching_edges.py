@@ -11,9 +11,9 @@ from psimil.inference.calibration import IDENTITY, LatentBags
 from psimil.inference.moments import instance_moments
 from psimil.inference.options import Options
 from psimil.inference.prediction import BagLayout, Prediction
+from psimil.inference.sparse_gp import Scaling
 from psimil.inference.thresholds import bag_threshold, taught
 from psimil.inference.trained import TrainedModel
-from psimil.model.scaling import Scaling
 
 
 def untaught():

@@ -8,8 +8,8 @@ from psimil.estimators.parameters import check_parameters, options_of
 from psimil.foundations.errors import InputError
 from psimil.inference import preparation, training
 from psimil.inference.options import Execution, Options
-from psimil.inference.posterior import KernelState
 from psimil.inference.preparation import Supervision, prepare_in_memory
+from psimil.inference.sparse_gp import KernelState
 from psimil.inference.training import Fit, train
 from psimil.paper.ascent import pass_over
 from psimil.paper.augmented import Augmented
@@ -88,8 +88,8 @@ def test_fits_hardly_ever_share_their_noise(begin, monkeypatch):
 
 
 def model_of(state):
+    from psimil.inference.sparse_gp import Scaling
     from psimil.inference.trained import TrainedModel
-    from psimil.model.scaling import Scaling
 
     return TrainedModel(Scaling.identity(3), state.gp, state.posterior)
 

@@ -14,11 +14,10 @@ from oracle.latent_model import LatentModel, model_of, prior_root
 from psimil.foundations.errors import InputError
 from psimil.foundations.logistic import sigmoid, softplus
 from psimil.inference.aggregates import NoisyOr
-from psimil.inference.joint import joint_std
+from psimil.inference.drawn import joint_std
 from psimil.inference.moments import IDENTITY, instance_moments
-from psimil.inference.posterior import KernelState, latent_moments
 from psimil.inference.shards import Shard
-from psimil.inference.sparse_gp import SparseGP
+from psimil.inference.sparse_gp import KernelState, SparseGP, latent_moments
 from psimil.paper.ascent import Pass, ascend
 from psimil.paper.label_posteriors import RULES
 

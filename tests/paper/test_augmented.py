@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from problems import make
-from psimil.inference.posterior import KernelState, Posterior
 from psimil.inference.shards import StreamedShards
-from psimil.model.scaling import Scaling
+from psimil.inference.sparse_gp import KernelState, Posterior, Scaling
 from psimil.paper import augmented
 from psimil.paper.ascent import Pass
 from psimil.paper.augmented import Augmented

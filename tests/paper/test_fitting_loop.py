@@ -10,7 +10,7 @@ import pytest
 
 from problems import make
 from psimil.inference.log_z import jensen, prior_log_z
-from psimil.inference.posterior import KernelState, Posterior
+from psimil.inference.sparse_gp import KernelState, Posterior
 from psimil.model.densities import GammaMixture
 from psimil.paper import ascent
 from psimil.paper.ascent import GROWTH, LARGEST_WEIGHT, Schedule, ascend, pass_over

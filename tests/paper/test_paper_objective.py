@@ -18,8 +18,7 @@ from problems import (
     unwhitened,
 )
 from psimil.foundations.errors import DataWarning
-from psimil.inference.posterior import KernelState
-from psimil.inference.sparse_gp import SparseGP
+from psimil.inference.sparse_gp import KernelState, SparseGP
 from psimil.model.densities import GammaMixture, HyperbolicSecant, StudentT
 from psimil.model.kernels import RBF, Linear, Matern32, Matern52
 from psimil.paper.ascent import pass_over

@@ -24,7 +24,7 @@ from problems import (
     theta,
     unwhitened,
 )
-from psimil.inference.posterior import KernelState, Posterior
+from psimil.inference.sparse_gp import KernelState, Posterior
 from psimil.model.densities import HyperbolicSecant
 from psimil.paper.ascent import ascend
 from psimil.paper.natural_steps import global_update

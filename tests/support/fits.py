@@ -7,10 +7,9 @@ from psimil import Bags, HyperbolicSecant, PsiVGPMIL
 from psimil.estimators.parameters import options_of
 from psimil.inference.algorithm import Variational
 from psimil.inference.options import Execution
-from psimil.inference.posterior import KernelState
 from psimil.inference.preparation import Prepared, Supervision
+from psimil.inference.sparse_gp import KernelState, Scaling
 from psimil.inference.training import Fit
-from psimil.model.scaling import Scaling
 from psimil.paper.augmented import Augmented
 
 ALGORITHMS = {"augmented": Augmented, "variational": Variational}

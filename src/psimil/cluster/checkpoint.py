@@ -22,9 +22,8 @@ from psimil.files.schema import kernel_from, kernel_json, parameters_json
 from psimil.foundations.errors import InputError
 from psimil.inference.bag_pass import BagBound, BagSums
 from psimil.inference.options import Options, Parameters, Progress
-from psimil.inference.posterior import Posterior
 from psimil.inference.preparation import Supervision
-from psimil.inference.sparse_gp import SparseGP
+from psimil.inference.sparse_gp import Posterior, SparseGP
 from psimil.inference.variational import Iterate
 from psimil.model.bags import Bags
 from psimil.paper.ascent import Pass

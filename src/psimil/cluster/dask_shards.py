@@ -13,9 +13,9 @@ from psimil.cluster.shard_job import Dispatch, ShardJob
 from psimil.cluster.worker import StoredRows, received, run_shard, store_fingerprint
 from psimil.cluster.workforce import Workforce
 from psimil.foundations.phases import tell
-from psimil.inference.shards import BagRange, Shard, StreamedShards
+from psimil.inference.shards import Shard, StreamedShards
 from psimil.model.bag_likelihoods import Labels
-from psimil.model.bags import Bags
+from psimil.model.bags import BagRange, Bags
 from psimil.model.densities import Density
 
 Array = NDArray[Any]

@@ -18,8 +18,8 @@ from threadpoolctl import ThreadpoolController
 
 from psimil.foundations.errors import InputError
 from psimil.inference.shards import Shard
+from psimil.inference.sparse_gp import Scaling
 from psimil.model.densities import Density
-from psimil.model.scaling import Scaling
 
 Array = NDArray[Any]
 Value = TypeVar("Value")

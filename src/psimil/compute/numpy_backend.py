@@ -22,8 +22,7 @@ from scipy.sparse import csr_array
 from threadpoolctl import ThreadpoolController
 
 from psimil.compute.backend import Features
-from psimil.compute.blas import add_gram, multiply_upper
-from psimil.foundations.linalg import symmetric
+from psimil.foundations.linalg import add_gram, multiply_upper, symmetric
 
 Array = NDArray[Any]
 Item = TypeVar("Item")

@@ -151,6 +151,19 @@ def renewed(stored: dict[str, Any]) -> dict[str, Any]:
     return current if "posterior" in stored else OF_1_0_0 | current
 
 
+def resolved(estimator: Any) -> dict[str, Any]:
+    """All parameters of an estimator, with the density that None stands for.
+
+    Examples
+    --------
+    >>> from psimil import GVGPMIL
+    >>> resolved(GVGPMIL())["density"]
+    GammaMixture(alpha=1.0, beta=1.0)
+    """
+    density = estimator._default_density if estimator.density is None else estimator.density
+    return {one.name: getattr(estimator, one.name) for one in fields(estimator)} | {"density": density}
+
+
 def options_of(parameters: dict[str, Any], n_features: int) -> Options:
     """The parameters of an estimator as inference takes them, checked.
 

@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from psimil.estimators.execution import callbacks_of, evaluation_of, execution_of
 from psimil.estimators.inputs import read_bags, read_instance_labels, read_labels, read_random_state, read_weights
 from psimil.estimators.online import OnlineLearning
-from psimil.estimators.parameters import options_of, renewed
+from psimil.estimators.parameters import options_of, renewed, resolved
 from psimil.estimators.predictor import BagPredictor
 from psimil.estimators.voice import aloud
 from psimil.files.model_file import load_model
@@ -186,7 +186,7 @@ class PsiVGPMIL(OnlineLearning, BagPredictor, Parameters):
             raise InputError("fit needs bag labels: fit(bags, y). requires y to be passed, but the target y is None")
         found = read_bags(bags, bag_ids)
         classes, T = read_labels(y, found, positive=self.positive, from_rows=bag_ids is not None)
-        options = options_of(self._resolved(), found.n_features)
+        options = options_of(resolved(self), found.n_features)
         weights = np.ones(len(found)) if sample_weight is None else read_weights(sample_weight, found)
         known = None if y_instances is None else read_instance_labels(y_instances, found, T, self.H)
         supervision, rng = Supervision(T, weights, known), read_random_state(self.random_state)

@@ -14,13 +14,11 @@ from psimil.foundations.errors import InputError, ModelFileError
 from psimil.inference.aggregates import AGGREGATES
 from psimil.inference.moments import Calibration
 from psimil.inference.novelty import Novelty
-from psimil.inference.posterior import Posterior
-from psimil.inference.sparse_gp import SparseGP
+from psimil.inference.sparse_gp import Posterior, Scaling, SparseGP
 from psimil.inference.thresholds import InstanceRecalibration
 from psimil.inference.trained import TrainedModel
 from psimil.model.densities import GammaMixture, HyperbolicSecant, SmoothLaplace, StudentT
 from psimil.model.kernels import RBF, Constant, Kernel, Linear, Matern32, Matern52, Sum
-from psimil.model.scaling import Scaling
 from psimil.paper.published import ClippedGammaMixture, UnitSparseGP
 
 Array = NDArray[Any]

@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psimil.inference.bag_pass import bag_pass_over, draws_of, first_noise, run_bag_pass
-from psimil.inference.posterior import KernelState, Posterior
 from psimil.inference.shards import Shard, Shards, epochs
-from psimil.inference.sparse_gp import SparseGP
+from psimil.inference.sparse_gp import KernelState, Posterior, SparseGP
 from psimil.inference.variational import Iterate, climb, iterate_at, natural_step, newton, with_bags, with_more_data
 
 if TYPE_CHECKING:

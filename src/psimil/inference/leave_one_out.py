@@ -15,16 +15,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.compute.blas import multiply_upper
-from psimil.foundations.linalg import floored, solve_lower
-from psimil.foundations.logistic import softplus
+from psimil.foundations.linalg import floored, multiply_upper, solve_lower
+from psimil.foundations.logistic import antithetic_draws, softplus
+from psimil.inference.aggregates import DRAWS, Dependence, dependence_of, stretch
 from psimil.inference.algorithm import Record
-from psimil.inference.bag_pass import antithetic_draws
 from psimil.inference.calibration import LatentBags, bag_log_likelihoods, fit_calibration
-from psimil.inference.dependence import DRAWS, Dependence, dependence_of, stretch
 from psimil.inference.prediction import BagLayout, Prediction
-from psimil.inference.shards import BagRange, Shard
+from psimil.inference.shards import Shard
 from psimil.inference.trained import TrainedModel
+from psimil.model.bags import BagRange
 
 Array = NDArray[Any]
 

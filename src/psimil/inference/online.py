@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psimil.compute.numpy_backend import single_threaded_blas
+from psimil.inference.aggregates import joined
 from psimil.inference.calibration import LatentBags
-from psimil.inference.dependence import joined
 from psimil.inference.options import Options
-from psimil.inference.posterior import latent_moments
 from psimil.inference.preparation import Supervision
 from psimil.inference.shards import Shard
+from psimil.inference.sparse_gp import latent_moments
 from psimil.inference.thresholds import taught
 from psimil.inference.trained import TrainedModel
 from psimil.model.bag_likelihoods import Labels

@@ -11,11 +11,9 @@ from numpy.typing import NDArray
 from scipy.special import logit, ndtri
 
 from psimil.foundations.errors import InputError
-from psimil.inference.aggregates import AGGREGATES, BagMoments
-from psimil.inference.dependence import Dependence
+from psimil.inference.aggregates import AGGREGATES, BagMoments, Dependence
 from psimil.inference.drawn import Bounds
-from psimil.inference.intervals import instance_interval
-from psimil.inference.moments import InstanceMoments
+from psimil.inference.moments import InstanceMoments, instance_interval
 from psimil.inference.novelty import NOVEL
 from psimil.model.bag_checks import per_instance
 

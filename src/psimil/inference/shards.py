@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import count, pairwise
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,42 +19,15 @@ from numpy.typing import NDArray
 from psimil.compute.backend import Backend
 from psimil.compute.numpy_backend import NUMPY
 from psimil.foundations.phases import tell
-from psimil.inference.sparse_gp import SparseGP
+from psimil.inference.sparse_gp import Scaling, SparseGP
 from psimil.model.bag_likelihoods import BagLikelihood, IndependentLabels, Labels
+from psimil.model.bags import BagRange, split_bags
 from psimil.model.densities import Density
-from psimil.model.scaling import Scaling
 
 Array = NDArray[Any]
 Result = TypeVar("Result")
 
 SHARD_ROWS = 16_384  # target number of instances per shard: full speed of products, and small enough to read ahead
-
-
-class BagRange(NamedTuple):
-    """Whole bags first to last - 1, instances start to stop - 1."""
-
-    first: int
-    last: int
-    start: int
-    stop: int
-
-    @property
-    def rows(self) -> slice:
-        """Its instances."""
-        return slice(self.start, self.stop)
-
-
-def split_bags(offsets: Array, rows: int) -> list[BagRange]:
-    """Ranges of about ``rows`` instances, each of whole bags, the same for every way of running.
-
-    Examples
-    --------
-    >>> split_bags(np.array([0, 3, 4, 8]), 4)
-    [BagRange(first=0, last=2, start=0, stop=4), BagRange(first=2, last=3, start=4, stop=8)]
-    """
-    targets = np.arange(rows, offsets[-1], rows)
-    cuts = np.unique(np.concatenate([[0], np.searchsorted(offsets, targets), [len(offsets) - 1]]))
-    return [BagRange(int(a), int(b), int(offsets[a]), int(offsets[b])) for a, b in pairwise(cuts)]
 
 
 @dataclass(frozen=True, eq=False)

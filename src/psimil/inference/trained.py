@@ -8,25 +8,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.compute.blas import multiply_upper
 from psimil.compute.numpy_backend import NUMPY, ordered_map, single_threaded_blas
+from psimil.foundations.linalg import multiply_upper
+from psimil.foundations.logistic import antithetic_draws
 from psimil.foundations.phases import tell
-from psimil.inference.bag_pass import antithetic_draws
-from psimil.inference.dependence import DRAWS, Dependence, dependence_of, joined, stretch
-from psimil.inference.drawn import Drawn, from_draws
+from psimil.inference.aggregates import DRAWS, Dependence, dependence_of, joined, stretch
+from psimil.inference.drawn import Drawn, from_draws, joint_std
 from psimil.inference.drawn import joined as all_drawn
-from psimil.inference.joint import joint_std
 from psimil.inference.moments import IDENTITY, Calibration, probabilities
 from psimil.inference.novelty import Novelty, reverted
-from psimil.inference.posterior import Posterior, latent_moments
 from psimil.inference.prediction import BagLayout, Prediction
 from psimil.inference.referral import Referral
 from psimil.inference.sampled import Chains
-from psimil.inference.shards import BagRange, split_bags
-from psimil.inference.sparse_gp import SparseGP
+from psimil.inference.sparse_gp import Posterior, Scaling, SparseGP, latent_moments
 from psimil.inference.thresholds import InstanceRecalibration
-from psimil.model.bags import Bags
-from psimil.model.scaling import Scaling
+from psimil.model.bags import BagRange, Bags, split_bags
 
 Array = NDArray[Any]
 

@@ -25,12 +25,11 @@ from psimil.inference.kernel_learning import learn_kernel
 from psimil.inference.leave_one_out import LeaveOneOut, log_predictive, loo_score, out_of_bag
 from psimil.inference.novelty import Novelty
 from psimil.inference.options import Execution, Options, Progress
-from psimil.inference.posterior import KernelState
 from psimil.inference.prediction import BagLayout
 from psimil.inference.preparation import Prepared, Supervision, prepare_in_memory, prepare_streamed, representative_bags
 from psimil.inference.sampled import sample, warn_if_bad
 from psimil.inference.shards import Shard
-from psimil.inference.sparse_gp import SparseGP
+from psimil.inference.sparse_gp import KernelState, SparseGP
 from psimil.inference.thresholds import taught
 from psimil.inference.trained import TrainedModel
 from psimil.inference.variational import Iterate

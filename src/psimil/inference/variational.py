@@ -21,9 +21,8 @@ from numpy.typing import NDArray
 
 from psimil.foundations.linalg import floored, solve_lower
 from psimil.inference.bag_pass import BagBound, BagLocal, BagSums, bag_pass_over, draws_of
-from psimil.inference.posterior import Posterior
 from psimil.inference.shards import Shards
-from psimil.inference.sparse_gp import SparseGP
+from psimil.inference.sparse_gp import Posterior, SparseGP
 
 Array = NDArray[Any]
 

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from psimil.inference.log_z import prior_log_z
 from psimil.inference.options import Options
-from psimil.inference.posterior import KernelState, Posterior
-from psimil.inference.shards import BagRange, Shard, Shards
-from psimil.inference.sparse_gp import SparseGP
+from psimil.inference.shards import Shard, Shards
+from psimil.inference.sparse_gp import KernelState, Posterior, SparseGP
+from psimil.model.bags import BagRange
 from psimil.model.densities import is_logistic
 from psimil.paper.label_posteriors import GIVEN
 from psimil.paper.natural_steps import global_update

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from psimil.foundations.errors import DataWarning
 from psimil.foundations.phases import tell
 from psimil.inference.options import Options
-from psimil.inference.posterior import KernelState
 from psimil.inference.shards import Shards
-from psimil.inference.sparse_gp import SparseGP
+from psimil.inference.sparse_gp import KernelState, SparseGP
 from psimil.model.densities import is_logistic
 from psimil.model.kernels import Kernel, Stationary
 from psimil.paper.ascent import KernelStep, Pass, Schedule

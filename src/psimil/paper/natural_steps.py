@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_solve
 
 from psimil.foundations.linalg import cholesky
-from psimil.inference.posterior import Posterior
+from psimil.inference.sparse_gp import Posterior
 from psimil.paper.passes import Statistics
 
 Array = NDArray[Any]

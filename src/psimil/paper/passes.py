@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psimil.foundations.linalg import symmetric
-from psimil.inference.posterior import Posterior
-from psimil.inference.shards import BagRange, Shard
-from psimil.inference.sparse_gp import SparseGP
+from psimil.inference.shards import Shard
+from psimil.inference.sparse_gp import Posterior, SparseGP
+from psimil.model.bags import BagRange
 from psimil.paper.label_posteriors import EXACT
 
 Array = NDArray[Any]

@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.compute.blas import add_product
 from psimil.foundations.errors import InputError
+from psimil.foundations.linalg import add_product
 
 Array = NDArray[Any]
 
