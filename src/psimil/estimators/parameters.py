@@ -57,6 +57,7 @@ def _optional(constraint: Constraint) -> Constraint:
     return constraint[0], lambda v: v is None or constraint[1](v)
 
 
+COUNT = _whole(1)
 FLAG: Constraint = ("True or False", lambda v: isinstance(v, (bool, np.bool_)))
 SHARE = _real("a number between 0 and 1", lambda v: 0 < v < 1)
 
@@ -71,7 +72,7 @@ def _is_referral(value: Any) -> bool:
 
 FREE: Constraint = ("", lambda v: v is None)  # of parameters that are looked at elsewhere
 CONSTRAINTS: dict[str, Constraint] = {
-    "n_inducing": ('"auto" or a whole number >= 1', lambda v: v == "auto" or _whole(1)[1](v)),
+    "n_inducing": ('"auto" or a whole number >= 1', lambda v: v == "auto" or COUNT[1](v)),
     "inducing": _one_of("kmeans_by_label", "kmeans", "greedy_variance"),
     "H": _real("a number > 0", lambda v: v > 0),
     "label_posterior": _one_of("exact", "mean_field", "max"),
@@ -86,14 +87,14 @@ CONSTRAINTS: dict[str, Constraint] = {
     "tol": _real("a number >= 0", lambda v: v >= 0),
     "accelerate": FLAG,
     "early_stopping": _one_of(None, "auc", "log_loss", "loo"),
-    "patience": _whole(1),
+    "patience": COUNT,
     "calibrate": _one_of(None, "auto", True, False),
     "threshold": _optional(SHARE),
     "false_positive_rate": _optional(SHARE),
     "referral": (REFERRAL, _is_referral),
     "standardize": FLAG,
     "warm_start": FLAG,
-    "chunk_size": _optional(_whole(1)),
+    "chunk_size": _optional(COUNT),
     "dtype": _one_of("float64", "float32"),
     "expectation": _one_of("quadrature", "sample"),
     "level": SHARE,

@@ -117,7 +117,8 @@ class SparseGP:
 
     def with_parameters(self, log_parameters: Array) -> Self:
         """The same inducing points under other kernel parameters (P,)."""
-        return self.rebuilt(self.kernel.with_log_parameters(log_parameters))
+        kernel = self.kernel.with_log_parameters(log_parameters)
+        return type(self).build(kernel, self.Z, bias=self.bias, residual=self.residual)
 
     @property
     def size(self) -> int:
@@ -151,7 +152,7 @@ class SparseGP:
         A[: len(self.Z), : len(self.Z)] = self.L_inverse_T
         return A
 
-    def features(self, X: Array, K: Array | None = None, out: Array | None = None, *, whiten: bool = True) -> Array:
+    def features(self, X: Array, out: Array | None = None, *, whiten: bool = True) -> Array:
         """V = K_xz L^-T (n, M) of Eq. (3), with the column b for a constant mean; dtype of X; in ``out`` if given.
 
         Without ``whiten`` it is K_xz, with that column.
@@ -160,10 +161,7 @@ class SparseGP:
         if self.bias:
             V[:, -1] = self.bias
         kernel_part = V[:, : len(self.Z)]
-        if K is None:
-            self.kernel.gram(X, self.Z.astype(X.dtype, copy=False), out=kernel_part)
-        else:
-            kernel_part[:] = K
+        self.kernel.gram(X, self.Z.astype(X.dtype, copy=False), out=kernel_part)
         if not whiten:
             return V
         if self.well_conditioned(X.itemsize):  # four times as fast as the solve

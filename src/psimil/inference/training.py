@@ -18,7 +18,7 @@ from sklearn.metrics import roc_auc_score
 
 from psimil.compute.numpy_backend import single_threaded_blas
 from psimil.foundations.errors import InputError
-from psimil.foundations.phases import PASSES, THRESHOLDS, tell, tell_phases, tell_plan
+from psimil.foundations.phases import CLIMB, LAST, LEARNING, PASSES, REST, THRESHOLDS, tell, tell_plan
 from psimil.inference.algorithm import Convergence, EarlyStopping, Record
 from psimil.inference.bag_pass import log_posterior
 from psimil.inference.kernel_learning import learn_kernel
@@ -122,10 +122,12 @@ class Fit:
     def learn(self, state: KernelState, bags: Bags, supervision: Supervision) -> Record:
         """The kernel and a first q(v) from some of the bags where there are many, then passes over all of them."""
         learned, algorithm = self.options.hyperparameters == "bound", self.algorithm
-        tell_phases(learned=learned, moves=algorithm.last_move is not None)
+        passes = REST if algorithm.last_move is None else CLIMB
+        tell_plan(({LEARNING: CLIMB} if learned else {}) | {PASSES["fit"]: passes, THRESHOLDS: LAST})
         if self.execution.begun is None:
             state = self._begin(state, bags, supervision) if learned or algorithm.from_mode else state
-            state = state if self.warm else algorithm.started(state, self.shards, self.rng)
+            if self.options.start != "labels" and not self.warm:
+                state = algorithm.started(state, self.shards, self.rng)
         stage = "fit" if self.execution.batch_bags is None else "batches"
         return self._watch(self._passes(state, stage), stage)
 

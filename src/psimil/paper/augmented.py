@@ -66,9 +66,9 @@ class Augmented:
         return KernelState.first(gp).posterior
 
     def started(self, state: KernelState, shards: Shards, rng: np.random.Generator) -> KernelState:
-        """From pi ~ U(0, start) where that is asked for."""
+        """From pi ~ U(0, start), where all data are in memory."""
         whole = shards.in_memory
-        if self.options.start == "labels" or whole is None:
+        if whole is None:
             return state
         self.pi = rng.uniform(0.0, float(self.options.start), len(whole.X))
         return KernelState(state.gp, start_from_labels(state.gp, whole, self.pi))
