@@ -8,10 +8,8 @@ from psimil.estimators.parameters import check_parameters, options_of
 from psimil.foundations.errors import InputError
 from psimil.inference import preparation, training
 from psimil.inference.options import Execution, Options
-from psimil.inference.preparation import Supervision, prepare_in_memory
-from psimil.inference.sparse_gp import KernelState
+from psimil.inference.preparation import Supervision
 from psimil.inference.training import Fit, train
-from psimil.paper.ascent import pass_over
 from psimil.paper.augmented import Augmented
 from psimil.paper.label_posteriors import RULES
 from tiny import problem
@@ -150,14 +148,3 @@ def test_a_choice_is_known_by_its_letters_and_its_kind():
     assert options_of(parameters, 3).rule is RULES["mean_field"]
     with pytest.raises(InputError, match="calibrate"):
         check_parameters({"calibrate": 1})
-
-
-@pytest.mark.parametrize(("aggregate", "first"), [("auto", "noisy_or"), ("noisy_or", "noisy_or"), ("max", "max")])
-def test_bags_are_made_by_noisy_or_until_unseen_bags_choose(aggregate, first):
-    bags, y, _ = problem()
-    options, rng = Options(HyperbolicSecant(), n_inducing=4, aggregate=aggregate), np.random.default_rng(0)
-    prepared = prepare_in_memory(bags, Supervision(y, np.ones(len(y))), options, rng, None)
-    fit = Fit(prepared, options, (), None, Execution(), rng, 0)
-    state = KernelState.first(prepared.gp)
-    record = pass_over(prepared.shards, state.gp, state.posterior)
-    assert fit.aggregate == fit._model(record).aggregate == first

@@ -89,9 +89,7 @@ def fit(
     ] = None,
     aggregate: Annotated[
         str | None,
-        typer.Option(
-            parser=choice("auto", "noisy_or", "max"), metavar="auto|noisy-or|max", help="From instances to bags."
-        ),
+        typer.Option(parser=choice("noisy_or", "max"), metavar="noisy-or|max", help="From instances to bags."),
     ] = None,
     max_iter: Annotated[int | None, typer.Option(min=0, help="Passes at most per stage.")] = None,
     preset: Annotated[

@@ -81,7 +81,7 @@ CONSTRAINTS: dict[str, Constraint] = {
     "posterior": _one_of(None, "variational", "sampled", "augmented"),
     "hyperparameters": _one_of("bound", "paper", "published", None),
     "log_z": _one_of("logistic", "jensen", "rff", "none"),
-    "aggregate": _one_of("auto", *AGGREGATES),
+    "aggregate": _one_of(*AGGREGATES),
     "start": ('"labels" or a number in (0, 1]', lambda v: v == "labels" or _real("", lambda v: 0 < v <= 1)[1](v)),
     "max_iter": _whole(0),
     "tol": _real("a number >= 0", lambda v: v >= 0),
@@ -107,12 +107,12 @@ CONSTRAINTS: dict[str, Constraint] = {
 RENAMED: dict[tuple[str, str], Any] = {
     ("hyperparameters", "collapsed"): "bound",
     ("hyperparameters", "loo"): "bound",
+    ("aggregate", "auto"): "noisy_or",
 }
 # What 1.0.0 did where its files say nothing: it had one posterior and one rule of referral, and other defaults
 OF_1_0_0: dict[str, Any] = {
     "n_inducing": 200,
     "posterior": "augmented",
-    "aggregate": "auto",
     "calibrate": "auto",
     "referral": "interval",
 }

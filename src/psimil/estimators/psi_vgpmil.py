@@ -61,8 +61,8 @@ class PsiVGPMIL(OnlineLearning, BagPredictor, Parameters):
         them; None keeps it.
     log_z : {"logistic", "jensen", "rff", "none"}, default "logistic"
         log Z of other densities on the paper's objective; the bound learns kernels on the hyperbolic secant instead.
-    aggregate : {"auto", "noisy_or", "max"}, default "noisy_or"
-        From instances to bags; "auto" takes what gives out-of-bag bags the higher likelihood.
+    aggregate : {"noisy_or", "max"}, default "noisy_or"
+        From instances to bags: one positive instance makes a bag positive, or the most probable instance stands for it.
     start : "labels" or float, default "labels"
         Start from the bag labels, or from pi ~ U(0, start).
     max_iter : int, default 100

@@ -53,8 +53,7 @@ class Online:
         unseen = _joined(self.unseen, LatentBags(*latent, bags.offsets, supervision.T, weights, dependence=dependence))
         model = replace(model, posterior=q, chains=None)
         if min(unseen.T.sum(), len(unseen.T) - unseen.T.sum()) >= ENOUGH:
-            aggregate = "noisy_or" if options.aggregate == "auto" else options.aggregate
-            model = taught(model, replace(unseen, aggregate=aggregate), options)
+            model = taught(model, replace(unseen, aggregate=options.aggregate), options)
         return Online(model, self.weight + float(weights.sum()), self.steps + 1, unseen)
 
 

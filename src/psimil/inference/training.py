@@ -113,7 +113,6 @@ class Fit:
     def __post_init__(self) -> None:
         self.shards, self.started = self.prepared.shards, time.perf_counter()
         self.algorithm = self.options.algorithm(self.options, self.seed)
-        self.aggregate = "noisy_or" if self.options.aggregate == "auto" else self.options.aggregate
         if (begun := self.execution.begun) is not None:
             self.history = list(begun.history)
             self.started -= begun.history[-1]["seconds"]
@@ -203,7 +202,7 @@ class Fit:
     def _score(self, record: Record) -> float:
         """What early stopping watches: out-of-bag bags, or the evaluation set."""
         if self.options.early_stopping == "loo" and self.shards.in_memory is not None:
-            return loo_score(record, self.shards.in_memory, self.aggregate)
+            return loo_score(record, self.shards.in_memory, self.options.aggregate)
         assert self.evaluation is not None  # checked where eval_set is read
         bags, T = self.evaluation
         log_odds = self._model(record).predict(bags).log_odds
@@ -218,7 +217,7 @@ class Fit:
         return gp.rebuilt(gp.kernel, choose_inducing(shard.X, positive, size, self.options.inducing, gp.kernel, rng))
 
     def _model(self, record: Record) -> TrainedModel:
-        o, made = self.options, (self.prepared.scaling, record.gp, record.next_posterior, self.aggregate)
+        o, made = self.options, (self.prepared.scaling, record.gp, record.next_posterior, self.options.aggregate)
         joint = self.algorithm.joint
         return TrainedModel(*made, dtype=o.dtype, expectation=o.expectation, seed=self.seed, joint=joint)
 
@@ -228,7 +227,7 @@ class Fit:
         if shard is None:
             shard, bags, record = self._sample(record, bags, supervision)
         tell("leave-one-out", 0, 1)
-        unseen = out_of_bag(record, shard, self.aggregate, joint=self.algorithm.joint)
+        unseen = out_of_bag(record, shard, self.options.aggregate, joint=self.algorithm.joint)
         tell(THRESHOLDS, 0, 1)
         model = taught(self._model(record), unseen, self.options)
         if self.algorithm.joint:
