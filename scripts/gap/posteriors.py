@@ -16,13 +16,13 @@ from psimil.foundations.logistic import sigmoid
 from psimil.inference import sampled
 from psimil.inference.algorithm import Convergence
 from psimil.inference.bag_pass import first_noise, log_posterior
-from psimil.inference.moments import instance_moments
 from psimil.inference.options import Parameters
 from psimil.inference.sampled import Chains, sample
 from psimil.inference.shards import Shard
 from psimil.inference.sparse_gp import KernelState, Posterior, SparseGP, latent_moments
 from psimil.inference.variational import climb, newton
 from psimil.paper.ascent import ascend
+from psimil.predictive.moments import instance_moments
 
 Array = NDArray[Any]
 

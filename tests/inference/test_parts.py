@@ -14,12 +14,11 @@ from psimil.foundations.errors import InputError
 from psimil.foundations.logistic import antithetic_draws
 from psimil.inference import preparation, training
 from psimil.inference.bag_pass import bag_pass_over, draws_of, first_noise, run_bag_pass
-from psimil.inference.log_z import jensen
 from psimil.inference.shards import Shard, StreamedShards
 from psimil.inference.sparse_gp import KernelState, Scaling, SparseGP
 from psimil.model.bag_likelihoods import Labels
 from psimil.model.bags import split_bags
-from psimil.model.densities import GammaMixture, HyperbolicSecant
+from psimil.model.densities import GammaMixture, HyperbolicSecant, jensen
 from psimil.paper.ascent import pass_over
 from psimil.paper.natural_steps import global_update, natural_step, step_size
 from psimil.paper.passes import Statistics, run_pass

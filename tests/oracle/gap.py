@@ -13,13 +13,13 @@ from oracle.gibbs import draw_posterior, mean_and_error
 from oracle.latent_model import LatentModel, model_of, prior_root
 from psimil.foundations.errors import InputError
 from psimil.foundations.logistic import sigmoid, softplus
-from psimil.inference.aggregates import NoisyOr
-from psimil.inference.drawn import joint_std
-from psimil.inference.moments import IDENTITY, instance_moments
 from psimil.inference.shards import Shard
 from psimil.inference.sparse_gp import KernelState, SparseGP, latent_moments
+from psimil.inference.trained import joint_std
 from psimil.paper.ascent import Pass, ascend
 from psimil.paper.label_posteriors import RULES
+from psimil.predictive.aggregates import NoisyOr
+from psimil.predictive.moments import IDENTITY, instance_moments
 
 if TYPE_CHECKING:
     import pandas as pd

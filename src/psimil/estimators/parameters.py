@@ -13,7 +13,6 @@ import numpy as np
 from psimil.compute.backend import Backend
 from psimil.foundations.errors import InputError
 from psimil.foundations.extras import install_command
-from psimil.inference.aggregates import AGGREGATES
 from psimil.inference.options import Options
 from psimil.inference.referral import RULE as REFERRAL
 from psimil.inference.referral import read_referral
@@ -24,6 +23,7 @@ from psimil.paper.augmented import Augmented
 from psimil.paper.kernel_steps import PaperLearning
 from psimil.paper.label_posteriors import RULES
 from psimil.paper.published import SURROGATE, UnitSparseGP
+from psimil.predictive.aggregates import AGGREGATES
 
 # What names of the paper and of its published code plug into inference
 PLUG_INS: dict[tuple[str, str], dict[str, Any]] = {

@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 
 from psimil.foundations.linalg import symmetric
 from psimil.foundations.logistic import antithetic_draws
-from psimil.inference.log_z import prior_log_z
-from psimil.inference.shards import Shard, Shards
+from psimil.inference.shards import Shard, Shards, prior_log_z
 from psimil.inference.sparse_gp import Posterior, SparseGP
 from psimil.model.bags import BagRange
 from psimil.model.densities import is_logistic

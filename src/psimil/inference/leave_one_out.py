@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 
 from psimil.foundations.linalg import floored, multiply_upper, solve_lower
 from psimil.foundations.logistic import antithetic_draws, softplus
-from psimil.inference.aggregates import DRAWS, Dependence, dependence_of, stretch
 from psimil.inference.algorithm import Record
-from psimil.inference.calibration import LatentBags, bag_log_likelihoods, fit_calibration
 from psimil.inference.prediction import BagLayout, Prediction
 from psimil.inference.shards import Shard
 from psimil.inference.trained import TrainedModel
 from psimil.model.bags import BagRange
+from psimil.predictive.aggregates import DRAWS, Dependence, dependence_of, stretch
+from psimil.predictive.calibration import LatentBags, bag_log_likelihoods, fit_calibration
 
 Array = NDArray[Any]
 

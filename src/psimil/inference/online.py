@@ -14,8 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psimil.compute.numpy_backend import single_threaded_blas
-from psimil.inference.aggregates import joined
-from psimil.inference.calibration import LatentBags
 from psimil.inference.options import Options
 from psimil.inference.preparation import Supervision
 from psimil.inference.shards import Shard
@@ -24,6 +22,8 @@ from psimil.inference.thresholds import taught
 from psimil.inference.trained import TrainedModel
 from psimil.model.bag_likelihoods import Labels
 from psimil.model.bags import Bags
+from psimil.predictive.aggregates import joined
+from psimil.predictive.calibration import LatentBags
 
 Array = NDArray[Any]
 

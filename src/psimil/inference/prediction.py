@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from scipy.special import logit, ndtri
 
 from psimil.foundations.errors import InputError
-from psimil.inference.aggregates import AGGREGATES, BagMoments, Dependence
-from psimil.inference.drawn import Bounds
-from psimil.inference.moments import InstanceMoments, instance_interval
 from psimil.inference.novelty import NOVEL
 from psimil.model.bag_checks import per_instance
+from psimil.predictive.aggregates import AGGREGATES, BagMoments, Dependence
+from psimil.predictive.drawn import Bounds
+from psimil.predictive.moments import InstanceMoments, instance_interval
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -22,7 +22,7 @@ from psimil.foundations.phases import tell
 from psimil.inference.sparse_gp import Scaling, SparseGP
 from psimil.model.bag_likelihoods import BagLikelihood, IndependentLabels, Labels
 from psimil.model.bags import BagRange, split_bags
-from psimil.model.densities import Density
+from psimil.model.densities import Density, jensen
 
 Array = NDArray[Any]
 Result = TypeVar("Result")
@@ -129,6 +129,20 @@ class Shard:
     def map(self, task: Callable[[Shard], Result], ranges: Iterable[BagRange] | None = None) -> Iterator[Result]:
         """One result."""
         yield task(self)
+
+
+def prior_log_z(shard: Shard, gp: SparseGP) -> float:
+    """Jensen's log Z of the shard's instances, summed."""
+    if shard.keep and shard.kept.get("log_z_of") is gp:
+        return float(shard.kept["log_z"])
+    total = 0.0
+    for bags in shard.ranges:
+        V, _ = shard.rows_of_V(gp, bags)
+        value, _ = jensen(shard.density, gp.prior_variance(shard.X[bags.rows], V))
+        total += float(shard.instance_weights[bags.rows] @ value)
+    if shard.keep:
+        shard.kept.update(log_z_of=gp, log_z=total)
+    return total
 
 
 class Shards(Protocol):

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from sklearn.isotonic import isotonic_regression
 
 from psimil.foundations.logistic import sigmoid
-from psimil.inference.aggregates import AGGREGATES
-from psimil.inference.calibration import LatentBags, calibration_helps, fit_calibration
-from psimil.inference.moments import IDENTITY, probabilities
 from psimil.inference.referral import choose_referral
+from psimil.predictive.aggregates import AGGREGATES
+from psimil.predictive.calibration import LatentBags, calibration_helps, fit_calibration
+from psimil.predictive.moments import IDENTITY, probabilities
 
 if TYPE_CHECKING:
     from psimil.inference.options import Options

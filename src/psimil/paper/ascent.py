@@ -9,9 +9,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.inference.log_z import prior_log_z
 from psimil.inference.options import Options
-from psimil.inference.shards import Shard, Shards
+from psimil.inference.shards import Shard, Shards, prior_log_z
 from psimil.inference.sparse_gp import KernelState, Posterior, SparseGP
 from psimil.model.bags import BagRange
 from psimil.model.densities import is_logistic

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from psimil.estimators.psi_vgpmil import PsiVGPMIL
-from psimil.inference.moments import IDENTITY
 from psimil.inference.trained import TrainedModel
 from psimil.model.densities import Density, GammaMixture, HyperbolicSecant
 from psimil.model.kernels import Kernel, Sum
+from psimil.predictive.moments import IDENTITY
 from psimil.version import VERSION
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from psimil.files.tensor_file import read_tensors, write_tensors
 from psimil.foundations.errors import InputError
-from psimil.inference.aggregates import AGGREGATES
+from psimil.predictive.aggregates import AGGREGATES
 
 Array = NDArray[Any]
 

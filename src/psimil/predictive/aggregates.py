@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psimil.foundations.logistic import log1mexp, sigmoid, softplus
-from psimil.inference.moments import InstanceMoments, instance_interval, noisy_or_interval
+from psimil.predictive.moments import InstanceMoments, instance_interval, noisy_or_interval
 
 Array = NDArray[Any]
 
@@ -161,7 +161,7 @@ def most_probable(instances: InstanceMoments, offsets: Array) -> Array:
 
     Examples
     --------
-    >>> from psimil.inference.moments import instance_moments
+    >>> from psimil.predictive.moments import instance_moments
     >>> most_probable(instance_moments(np.array([0.0, 1.0]), np.zeros(2)), np.array([0, 2]))
     array([1])
     """

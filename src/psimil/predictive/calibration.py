@@ -15,8 +15,8 @@ from scipy.optimize import minimize
 
 from psimil.compute.numpy_backend import ordered_map
 from psimil.foundations.logistic import gauss_hermite, log1mexp
-from psimil.inference.aggregates import AGGREGATES, Dependence
-from psimil.inference.moments import IDENTITY, Calibration
+from psimil.predictive.aggregates import AGGREGATES, Dependence
+from psimil.predictive.moments import IDENTITY, Calibration
 
 Array = NDArray[Any]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,9 +9,8 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from psimil.foundations.logistic import log1mexp, sigmoid, softplus
-from psimil.inference.aggregates import AGGREGATES, BagMoments
-from psimil.inference.moments import Calibration, InstanceMoments
-from psimil.inference.sparse_gp import Posterior, SparseGP
+from psimil.predictive.aggregates import BagMoments
+from psimil.predictive.moments import InstanceMoments
 
 Array = NDArray[Any]
 
@@ -85,33 +83,3 @@ def joined(parts: list[Drawn]) -> Drawn:
         BagMoments(*all_of((p.bags.log_odds, p.bags.prob, p.bags.std) for p in parts)),
         Bounds(*all_of(part.bounds for part in parts)),
     )
-
-
-def joint_std(
-    gp: SparseGP,
-    posterior: Posterior,
-    X: Array,
-    offsets: Array,
-    *,
-    aggregate: str,
-    calibration: Calibration,
-    rng: np.random.Generator,
-    samples: int = 500,
-) -> Array:
-    """(B,) standard deviation of the bag probability under the joint q(f) of each bag, by sampling v.
-
-    Parameters
-    ----------
-    X : (N, D) instances in model coordinates, bag after bag.
-    offsets : (B + 1,).
-    """
-    deviations = posterior.U @ rng.standard_normal((len(posterior.m), samples))
-    std = np.empty(len(offsets) - 1)
-    for b, (start, stop) in enumerate(pairwise(offsets)):
-        part = X[start:stop].astype(np.float64)
-        V = gp.features(part)
-        k = gp.residual_variance(part, V)
-        noise = V @ deviations + np.sqrt(k)[:, None] * rng.standard_normal((len(part), samples))
-        f = (calibration.scale * (V @ posterior.m) + calibration.shift)[:, None] + calibration.spread * noise
-        std[b] = AGGREGATES[aggregate].of_draws(f).std()
-    return std

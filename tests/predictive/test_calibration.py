@@ -6,14 +6,8 @@ import numpy as np
 import pytest
 
 from problems import central_difference, normal_grid, offsets_of
-from psimil.inference.calibration import (
-    PRIOR,
-    LatentBags,
-    bag_log_likelihoods,
-    calibration_helps,
-    fit_calibration,
-)
-from psimil.inference.moments import IDENTITY, Calibration
+from psimil.predictive.calibration import PRIOR, LatentBags, bag_log_likelihoods, calibration_helps, fit_calibration
+from psimil.predictive.moments import IDENTITY, Calibration
 
 
 def sigma(f):
