@@ -26,7 +26,7 @@ from psimil.inference.shards import StreamedShards
 from psimil.inference.sparse_gp import KernelState
 from psimil.model.bag_likelihoods import Labels
 from psimil.model.bags import BagRange, Bags
-from psimil.model.densities import Density, HyperbolicSecant
+from psimil.model.densities import HyperbolicSecant
 from psimil.paper.ascent import PassTask, ascend, pass_over
 from psimil.paper.augmented import Augmented
 
@@ -73,10 +73,6 @@ class Watched:
     def passes(self) -> float:
         """Data worked out so far."""
         return self.rows / int(self.labels.offsets[-1])
-
-    def with_density(self, density: Density) -> StreamedShards:
-        """Not watched."""
-        return self.shards.with_density(density)
 
     def map(self, task: Any, ranges: Iterable[BagRange] | None = None) -> Iterator[Any]:
         """As the shards do it."""

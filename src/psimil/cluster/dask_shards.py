@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from copy import copy
 from functools import partial
 from typing import Any, TypeVar
 
@@ -81,12 +80,6 @@ class DaskShards:
     def density(self) -> Density:
         """Of the model."""
         return self.shards.density
-
-    def with_density(self, density: Density) -> DaskShards:
-        """The same data, where they are, under another density."""
-        other = copy(self)
-        other.shards = self.shards.with_density(density)
-        return other
 
     def map(self, task: Callable[[Shard], Result], ranges: Iterable[BagRange] | None = None) -> Iterator[Result]:
         """The task's results for these shards, or for all, in their order."""

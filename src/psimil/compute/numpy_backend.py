@@ -133,6 +133,7 @@ class NumpyBackend:
     """The verbs of :class:`psimil.compute.backend.Backend` in the memory of the host."""
 
     map = staticmethod(ordered_map)
+    on_host = staticmethod(np.asarray)  # V itself
 
     def features(self, gp: Features, X: Array, *, whiten: bool = True, reuse: bool = False) -> Array:
         """Chunk by chunk, so that the triangular product finds K_xz in the cache."""
@@ -243,10 +244,6 @@ class NumpyBackend:
         for share in self.map(part, range(0, len(X), step)):
             gradient += share
         return gradient
-
-    def on_host(self, V: Array) -> Array:
-        """V itself."""
-        return V
 
 
 NUMPY = NumpyBackend()

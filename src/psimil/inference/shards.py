@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count, pairwise
 from typing import Any, Protocol, TypeVar
@@ -122,10 +122,6 @@ class Shard:
         """Itself."""
         return self
 
-    def with_density(self, density: Density) -> Shard:
-        """The same data under another density."""
-        return replace(self, density=density)
-
     def map(self, task: Callable[[Shard], Result], ranges: Iterable[BagRange] | None = None) -> Iterator[Result]:
         """One result."""
         yield task(self)
@@ -168,9 +164,6 @@ class Shards(Protocol):
     def in_memory(self) -> Shard | None:
         """All data as one shard; None where only sums over shards can be had."""
 
-    def with_density(self, density: Density) -> Shards:
-        """The same data under another density."""
-
     def map(self, task: Callable[[Shard], Result], ranges: Iterable[BagRange] | None = None) -> Iterator[Result]:
         """The task's results for these shards, or for all, in their order."""
 
@@ -206,10 +199,6 @@ class StreamedShards:
     def ranges(self) -> list[BagRange]:
         """The bags of each shard."""
         return split_bags(self.labels.offsets, self.rows)
-
-    def with_density(self, density: Density) -> StreamedShards:
-        """The same data under another density."""
-        return replace(self, density=density)
 
     def shard(self, bags: BagRange) -> Shard:
         """One shard, read and scaled."""

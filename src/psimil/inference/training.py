@@ -35,7 +35,7 @@ from psimil.inference.trained import TrainedModel
 from psimil.inference.variational import Iterate
 from psimil.model.bag_likelihoods import Labels
 from psimil.model.bags import Bags
-from psimil.model.densities import HyperbolicSecant, warn_if_runaway
+from psimil.model.densities import HyperbolicSecant, is_logistic, warn_if_runaway
 from psimil.model.inducing import choose_inducing
 
 Array = NDArray[Any]
@@ -78,7 +78,8 @@ def train(
     previous : a model to start from (same features and number of inducing points).
     execution : in memory, streamed, in minibatches or on a cluster.
     """
-    warn_if_runaway(options.density)
+    if not is_logistic(options.density):
+        warn_if_runaway(options.density)
     large = options.chunk_size is not None and len(bags.X) > LARGE
     if large or execution != Execution():
         for given, what in ((supervision.known, "y_instances"), (previous, "warm_start"), (evaluation, "eval_set")):
@@ -142,7 +143,7 @@ class Fit:
             fewer = options.inducing_points is None and len(gp.Z) > TEACHING
             teacher = self._with_points(gp, sample, TEACHING) if fewer else gp
             record = learn_kernel(
-                sample.with_density(HyperbolicSecant()), teacher, self.seed, self._heard, max(options.max_iter, 1)
+                replace(sample, density=HyperbolicSecant()), teacher, self.seed, self._heard, max(options.max_iter, 1)
             )
             gp = gp.with_parameters(record.gp.kernel.log_parameters) if fewer else record.gp
             m = m if fewer else record.posterior.m
