@@ -22,13 +22,11 @@ from distributed import Client, LocalCluster, Status
 from timing import last_line
 
 from psimil.cluster import DaskShards
-from psimil.inference.ascent import KernelState, pass_over
-from psimil.inference.posterior import Posterior
 from psimil.inference.shards import StreamedShards
-from psimil.inference.sparse_gp import SparseGP
+from psimil.inference.sparse_gp import KernelState, Posterior, Scaling, SparseGP
+from psimil.model.bag_likelihoods import Labels
 from psimil.model.densities import HyperbolicSecant
-from psimil.model.label_posteriors import Labels
-from psimil.model.scaling import Scaling
+from psimil.paper.ascent import pass_over
 from psimil.store import StoredBags, open_store
 
 # LocalCluster drops a worker whose successor is not up within 15 seconds, which a busy machine may need

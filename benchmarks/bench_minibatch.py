@@ -20,18 +20,20 @@ from psimil.compute.numpy_backend import single_threaded_blas
 from psimil.datasets import make_bags
 from psimil.figures import new_figure, save_figure
 from psimil.figures.canvas import COLOURS
-from psimil.inference.ascent import KernelState, PassTask, ascend, pass_over
-from psimil.inference.minibatches import stochastic_ascent
 from psimil.inference.options import Options
 from psimil.inference.preparation import Supervision, sampled_sparse_gp, streamed_scaling
-from psimil.inference.shards import BagRange, StreamedShards
-from psimil.model.bags import Bags
-from psimil.model.densities import Density, HyperbolicSecant
-from psimil.model.label_posteriors import Labels
+from psimil.inference.shards import StreamedShards
+from psimil.inference.sparse_gp import KernelState
+from psimil.model.bag_likelihoods import Labels
+from psimil.model.bags import BagRange, Bags
+from psimil.model.densities import HyperbolicSecant
+from psimil.paper.ascent import PassTask, ascend, pass_over
+from psimil.paper.augmented import Augmented
 
 D, M, KINDS = 32, 200, 24
 MOMENTS = (0.25, 0.5, 1.0, 1.5, 2.0)  # passes' worth of data after which the bound of minibatches is looked at
 SETTLED = 1e-4  # nats per bag
+OPTIONS = Options(HyperbolicSecant(), n_inducing=M, posterior="augmented", hyperparameters=None)
 Snapshot = tuple[float, KernelState]  # passes' worth of data seen, and the state they led to
 FIGURE = Path(__file__).resolve().parents[1] / "docs" / "images" / "minibatches.png"
 
@@ -72,10 +74,6 @@ class Watched:
         """Data worked out so far."""
         return self.rows / int(self.labels.offsets[-1])
 
-    def with_density(self, density: Density) -> StreamedShards:
-        """Not watched."""
-        return self.shards.with_density(density)
-
     def map(self, task: Any, ranges: Iterable[BagRange] | None = None) -> Iterator[Any]:
         """As the shards do it."""
         todo = list(self.ranges if ranges is None else ranges)
@@ -104,19 +102,18 @@ def full_passes(data: StreamedShards, state: KernelState) -> list[tuple[float, f
 def minibatches(data: StreamedShards, state: KernelState) -> list[Snapshot]:
     """q(v) at the moments, and after every instance was seen once and twice by steps of q(v)."""
     shards, found = Watched(data, MOMENTS), list[Snapshot]()
-    for last in stochastic_ascent(shards, state, None, np.random.default_rng(0)):
+    for last in Augmented(OPTIONS, 0).batches(shards, state, np.random.default_rng(0)):
         found.append((shards.passes, KernelState(last.gp, last.posterior)))
         if last.step == 2:
             return sorted(shards.kept + found, key=lambda snapshot: snapshot[0])
-    raise RuntimeError("stochastic_ascent ended")
+    raise RuntimeError("batches ended")
 
 
 def compare(name: str, n: int, batches: list[int]) -> pd.DataFrame:
     """One row per moment: data, method, passes of data seen, bound in nats per bag, share of the rise."""
     bags, y = DATA[name](n)
-    options = Options(HyperbolicSecant(), n_inducing=M, posterior="augmented", hyperparameters=None)
     scaling, supervision = streamed_scaling(bags), Supervision(y, np.ones(len(bags)))
-    gp = sampled_sparse_gp(bags, scaling, supervision, options, np.random.default_rng(0))
+    gp = sampled_sparse_gp(bags, scaling, supervision, OPTIONS, np.random.default_rng(0))
     first = KernelState.first(gp)
     labels = Labels(y, bags.offsets)
     shards = StreamedShards(bags.stream, labels, supervision.weights, scaling, HyperbolicSecant())

@@ -8,10 +8,10 @@ from scipy.linalg import blas
 from timing import last_line, typical
 
 from psimil.compute.numpy_backend import single_threaded_blas
-from psimil.inference.passes import Bound, run_pass
-from psimil.inference.posterior import Posterior, global_update
 from psimil.inference.shards import Shard
-from psimil.inference.sparse_gp import SparseGP
+from psimil.inference.sparse_gp import Posterior, SparseGP
+from psimil.paper.natural_steps import global_update
+from psimil.paper.passes import Bound, run_pass
 
 
 def full_pass(problem: Shard, gp: SparseGP, posterior: Posterior) -> tuple[Posterior, Bound]:

@@ -39,11 +39,11 @@ def sparse_gp(X: np.ndarray):
 def stream(path: str, answer: "multiprocessing.Queue[tuple[float, float]]") -> None:
     """Three passes over a store; median seconds of a pass and peak megabytes of the process."""
     from psimil.compute.numpy_backend import single_threaded_blas
-    from psimil.inference.ascent import KernelState, pass_over
     from psimil.inference.shards import StreamedShards
+    from psimil.inference.sparse_gp import KernelState, Scaling
+    from psimil.model.bag_likelihoods import Labels
     from psimil.model.densities import HyperbolicSecant
-    from psimil.model.label_posteriors import Labels
-    from psimil.model.scaling import Scaling
+    from psimil.paper.ascent import pass_over
     from psimil.store import open_store
 
     bags = open_store(path)
@@ -64,12 +64,12 @@ def stream(path: str, answer: "multiprocessing.Queue[tuple[float, float]]") -> N
 def in_memory(n: int) -> float:
     """Median seconds of a pass with V kept, in float64."""
     from psimil.compute.numpy_backend import single_threaded_blas
-    from psimil.inference.ascent import KernelState
-    from psimil.inference.passes import run_pass
-    from psimil.inference.posterior import global_update
     from psimil.inference.shards import Shard
+    from psimil.inference.sparse_gp import KernelState
+    from psimil.model.bag_likelihoods import Labels
     from psimil.model.densities import HyperbolicSecant
-    from psimil.model.label_posteriors import Labels
+    from psimil.paper.natural_steps import global_update
+    from psimil.paper.passes import run_pass
 
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n, D))

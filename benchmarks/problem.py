@@ -5,13 +5,12 @@ from pathlib import Path
 
 import numpy as np
 
-from psimil.inference.ascent import KernelState, Pass, ascend
-from psimil.inference.posterior import Posterior
 from psimil.inference.shards import Shard
-from psimil.inference.sparse_gp import SparseGP
+from psimil.inference.sparse_gp import KernelState, Posterior, SparseGP
+from psimil.model.bag_likelihoods import Labels
 from psimil.model.densities import HyperbolicSecant
 from psimil.model.kernels import RBF
-from psimil.model.label_posteriors import Labels
+from psimil.paper.ascent import Pass, ascend
 
 BAG = 10
 

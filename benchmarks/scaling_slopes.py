@@ -18,9 +18,9 @@ from problem import random_problem, sparse_gp
 from timing import last_line
 
 from psimil.compute.numpy_backend import single_threaded_blas
-from psimil.inference.ascent import KernelState, pass_over
 from psimil.inference.shards import StreamedShards
-from psimil.model.scaling import Scaling
+from psimil.inference.sparse_gp import KernelState, Scaling
+from psimil.paper.ascent import pass_over
 
 CENTRE = {"N": 50_000, "M": 200, "D": 32}
 SIZES = {"N": (25_000, 50_000, 100_000, 200_000), "M": (100, 200, 400), "D": (8, 32, 128)}

@@ -16,8 +16,8 @@ import numpy as np
 from mutator import changed_bytes
 from target import Target
 
-from psimil.inference.moments import instance_moments
 from psimil.inference.prediction import BagLayout, Prediction
+from psimil.predictive.moments import instance_moments
 from psimil.results.result_set import ResultSet
 from psimil.viewer.app import create_app
 from psimil.viewer.feedback_store import FeedbackStore

@@ -28,7 +28,7 @@ NUMERICAL = """
     core_types linalg sparse_gp_edges conditional_variance conditioning equal_bits kernels kernel_facts densities
     quadrature moments moment_digits moment_tails latent_range pass bound problem_chunks leave_one_out log_z
     bag_likelihoods bag_pass variational moving_gram label_posteriors aggregate_rules calibration thresholds
-    prediction robustness inducing fitting_loop minibatch_steps parts storage identities estimator_predict
+    prediction robustness inducing fitting_loop algorithm augmented parts storage identities estimator_predict
 """.split()
 SINGLE = (
     "tests/estimators/test_sklearn.py::test_pickle_and_joblib_keep_a_fitted_model",
@@ -41,9 +41,9 @@ LEFT_OUT = (
     "tests/inference/test_parts.py::test_minibatches_reach_the_bound_of_whole_passes_in_few",
     "tests/laws/test_robustness.py::test_every_output_is_finite",
     "tests/files/test_storage.py::test_load_gives_equal_bits",
-    "tests/inference/test_bound.py::test_chain_of_bounds",
-    "tests/inference/test_bound.py::test_copies_of_one_negative_instance",
-    "tests/model/test_label_posteriors.py::test_mean_field_sweep_never_lowers_the_bound_where_parallel_updates_do",
+    "tests/paper/test_bound.py::test_chain_of_bounds",
+    "tests/paper/test_bound.py::test_copies_of_one_negative_instance",
+    "tests/paper/test_label_posteriors.py::test_mean_field_sweep_never_lowers_the_bound_where_parallel_updates_do",
     "tests/laws/test_identities.py::test_acceleration_arrives_where_plain_ascent_does",
     "tests/laws/test_identities.py::test_runaway_of_latents_with_the_number_of_instances",
 )

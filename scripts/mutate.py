@@ -198,7 +198,7 @@ def main() -> None:
     hypothesis.settings.load_profile("mutate")  # a busy machine is no mutant
     for name in HEAVY:
         importlib.import_module(name)
-    paths = [p for f in ("inference", "store") for p in sorted((SOURCE / f).glob("*.py"))]
+    paths = [p for f in ("inference", "predictive", "paper", "store") for p in sorted((SOURCE / f).glob("*.py"))]
     paths += [SOURCE / "files" / f"{name}.py" for name in ("model_file", "schema", "atomic")]
     found = {str(p.relative_to(SOURCE)): mutants(str(p.relative_to(SOURCE)), p.read_text()) for p in paths}
     chosen = sample({file: some for file, some in found.items() if some}, asked.mutants, asked.seed)

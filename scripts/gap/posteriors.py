@@ -14,16 +14,15 @@ from scipy.special import ndtr
 
 from psimil.foundations.logistic import sigmoid
 from psimil.inference import sampled
-from psimil.inference.ascent import KernelState, ascend
+from psimil.inference.algorithm import Convergence
 from psimil.inference.bag_pass import first_noise, log_posterior
-from psimil.inference.moments import instance_moments
 from psimil.inference.options import Parameters
-from psimil.inference.posterior import Posterior, latent_moments
-from psimil.inference.records import Convergence
 from psimil.inference.sampled import Chains, sample
 from psimil.inference.shards import Shard
-from psimil.inference.sparse_gp import SparseGP
+from psimil.inference.sparse_gp import KernelState, Posterior, SparseGP, latent_moments
 from psimil.inference.variational import climb, newton
+from psimil.paper.ascent import ascend
+from psimil.predictive.moments import instance_moments
 
 Array = NDArray[Any]
 

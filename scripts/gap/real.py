@@ -15,9 +15,9 @@ from psimil import VGPMIL
 from psimil.compute.numpy_backend import single_threaded_blas
 from psimil.inference.shards import Shard
 from psimil.inference.trained import TrainedModel
+from psimil.model.bag_likelihoods import Labels
 from psimil.model.bags import Bags
 from psimil.model.densities import HyperbolicSecant
-from psimil.model.label_posteriors import Labels
 from psimil.paper.experiments.cohorts import Cohort, load_cohort
 
 Array = NDArray[Any]

@@ -22,15 +22,17 @@ from gap.posteriors import (
 )
 from oracle import bound_gap, draw_posterior, mixed_sweep, model_of, simulate
 from psimil.compute.numpy_backend import single_threaded_blas
-from psimil.inference.bag_pass import antithetic_draws, log_posterior
+from psimil.foundations.logistic import antithetic_draws
+from psimil.inference.bag_pass import log_posterior
 from psimil.inference.preparation import MEAN_SCALE
 from psimil.inference.sampled import mixing, sample
 from psimil.inference.shards import Shard
 from psimil.inference.sparse_gp import SparseGP
 from psimil.inference.variational import iterate_at
+from psimil.model.bag_likelihoods import Labels
 from psimil.model.densities import HyperbolicSecant
 from psimil.model.kernels import RBF
-from psimil.model.label_posteriors import RULES, Labels
+from psimil.paper.label_posteriors import RULES
 
 Array = NDArray[Any]
 

@@ -14,7 +14,7 @@ from psimil.cli.course import Course
 from psimil.cli.shell import Shell
 from psimil.datasets import load_musk1
 from psimil.foundations.phases import Plan, Step, following, tell, tell_plan
-from psimil.inference.records import SETTLING, Convergence
+from psimil.inference.algorithm import SETTLING, Convergence
 
 
 @pytest.fixture(scope="module", params=[VGPMIL, GVGPMIL])

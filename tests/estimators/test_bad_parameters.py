@@ -100,7 +100,7 @@ CHOICES = {
     "posterior": "None, 'variational', 'sampled', 'augmented'",
     "hyperparameters": "'bound', 'paper', 'published', None",
     "log_z": "'logistic', 'jensen', 'rff', 'none'",
-    "aggregate": "'auto', 'noisy_or', 'max'",
+    "aggregate": "'noisy_or', 'max'",
     "early_stopping": "None, 'auc', 'log_loss', 'loo'",
     "dtype": "'float64', 'float32'",
     "calibrate": "None, 'auto', True, False",
@@ -129,7 +129,8 @@ def test_b12_choices_of_earlier_versions_name_their_successors(name, value):
 
 
 def test_b12_the_choices_that_1_0_0_had_and_this_version_has_not():
-    assert RENAMED == {("hyperparameters", "collapsed"): "bound", ("hyperparameters", "loo"): "bound"}
+    kernels = {("hyperparameters", "collapsed"): "bound", ("hyperparameters", "loo"): "bound"}
+    assert RENAMED == {**kernels, ("aggregate", "auto"): "noisy_or"}
 
 
 @pytest.mark.parametrize("kind", [RBF, Matern32, Matern52, Linear, Constant])

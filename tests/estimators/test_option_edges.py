@@ -64,4 +64,4 @@ def test_ends_that_are_in(name, value):
 )
 def test_log_z_of_the_papers_step(density, how, log_z, expected):
     found = options(density, posterior="augmented", hyperparameters=how, log_z=log_z)
-    assert found.learning.step(found, 0).log_z == expected
+    assert found.algorithm(found, 0).step.log_z == expected

@@ -3,15 +3,16 @@
 import numpy as np
 import pytest
 
+from fits import ALGORITHMS
 from psimil import GammaMixture, HyperbolicSecant, SmoothLaplace
 from psimil.inference import training
-from psimil.inference.ascent import KernelState, Pass
-from psimil.inference.execution import Execution
 from psimil.inference.kernel_learning import learn_kernel
-from psimil.inference.options import Options
+from psimil.inference.options import Execution, Options
 from psimil.inference.preparation import Supervision, prepare_in_memory, prepare_streamed
+from psimil.inference.sparse_gp import KernelState
 from psimil.inference.training import Fit
 from psimil.inference.variational import Iterate
+from psimil.paper.ascent import Pass
 from tiny import problem
 
 PASSES = Fit._passes
@@ -20,7 +21,8 @@ PASSES = Fit._passes
 def fit_of(density=HyperbolicSecant(), **choices):  # noqa: B008 - frozen
     """A fit of the small problem that has only been prepared."""
     bags, y, _ = problem()
-    options, rng = Options(density, n_inducing=4, max_iter=1, **choices), np.random.default_rng(0)
+    algorithm, rng = ALGORITHMS[choices.get("posterior", "variational")], np.random.default_rng(0)
+    options = Options(density, n_inducing=4, max_iter=1, algorithm=algorithm, **choices)
     prepared = prepare_in_memory(bags, Supervision(y, np.ones(len(y))), options, rng, None)
     return Fit(prepared, options, (), None, Execution(), rng, 0)
 
@@ -53,17 +55,17 @@ def test_a_kernel_is_learned_on_the_logistic_model_before_the_passes_of_any_dens
         begun.append(("kernel", shard.density))
         return learn_kernel(shard, gp, *rest)
 
-    def passes(fit, state, step, pi, stage):
+    def passes(fit, state, stage):
         begun.append((stage, fit.shards.density))
-        assert step is None
+        assert fit.algorithm.last_move is None
         assert (state.gp is fit.prepared.gp) is not learned
-        return PASSES(fit, state, step, pi, stage)
+        return PASSES(fit, state, stage)
 
     monkeypatch.setattr(training, "learn_kernel", learn)
     monkeypatch.setattr(Fit, "_passes", passes)
     bags, y, _ = problem()
     fit = fit_of(density, posterior=posterior, hyperparameters=hyperparameters)
-    record = fit.learn(KernelState.first(fit.prepared.gp), None, bags, Supervision(y, np.ones(len(y))))
+    record = fit.learn(KernelState.first(fit.prepared.gp), bags, Supervision(y, np.ones(len(y))))
     assert begun == [("kernel", HyperbolicSecant())] * learned + [("fit", density)]
     assert isinstance(record, Iterate if posterior == "variational" else Pass)
     assert {row["stage"] for row in fit.history} == ({"kernel", "fit"} if learned else {"fit"})

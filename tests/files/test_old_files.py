@@ -56,7 +56,7 @@ def test_its_parameters_have_the_names_of_today(old):
     assert stored["hyperparameters"] == "collapsed" and "posterior" not in stored
     model = PsiVGPMIL.load(old)
     assert (model.posterior, model.hyperparameters, model.referral) == ("augmented", "bound", "interval")
-    assert (model.n_inducing, model.aggregate, model.calibrate, model.max_iter) == (2, "auto", False, 8)
+    assert (model.n_inducing, model.aggregate, model.calibrate, model.max_iter) == (2, "noisy_or", False, 8)
 
 
 @pytest.mark.parametrize("hyperparameters", ["collapsed", "loo", None])

@@ -5,15 +5,18 @@ from decimal import Decimal, localcontext
 import numpy as np
 import pytest
 
-from psimil.compute.blas import add_gram, add_product, multiply_upper, solve_lower_right
 from psimil.foundations.errors import NumericalFailure
 from psimil.foundations.linalg import (
     SMALLEST_EIGENVALUE,
+    add_gram,
+    add_product,
     cholesky,
     inverse_upper,
+    multiply_upper,
     nonnegative,
     smallest_eigenvalue,
     solve_lower,
+    solve_lower_right,
     solve_upper,
     symmetric,
 )

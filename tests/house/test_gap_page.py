@@ -17,11 +17,11 @@ from gap.real import over_seeds
 from psimil import VGPMIL
 from psimil.datasets import make_bags
 from psimil.inference import sampled
-from psimil.inference.posterior import Posterior
 from psimil.inference.shards import Shard
+from psimil.inference.sparse_gp import Posterior
+from psimil.model.bag_likelihoods import Labels
 from psimil.model.densities import HyperbolicSecant
 from psimil.model.kernels import RBF
-from psimil.model.label_posteriors import Labels
 
 ROOT = Path(__file__).resolve().parents[2]
 IMAGES = ROOT / "docs" / "images"

@@ -11,29 +11,30 @@ import psimil
 ROOT = Path(psimil.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 LOW = {"foundations", "compute", "model"}
-CORE = LOW | {"inference"}
+CORE = LOW | {"predictive", "inference"}
 # Every room with the rooms that it may import; the longest name that fits a module is its room.
 NEIGHBOURS = {
     "version": set(),
     "foundations": set(),
     "compute": {"foundations"},
     "model": {"foundations", "compute"},
-    "inference": LOW,
+    "predictive": LOW,
+    "inference": LOW | {"predictive"},
     "paper": CORE,
     "files": CORE | {"version", "paper"},
     "data": {"foundations", "model", "files"},
     "datasets": {"foundations", "model", "files", "data"},
     "store": {"foundations", "model", "inference", "files", "data", "datasets"},
-    "cluster": CORE | {"files", "store"},
+    "cluster": CORE | {"files", "store", "paper"},
     "estimators": CORE | {"version", "files", "store", "cluster", "paper"},
     "results": CORE | {"version", "files", "data", "estimators"},
     "figures": {"foundations", "model", "files", "results"},
-    "paper.baselines": {"foundations", "model", "estimators"},
+    "paper.baselines": {"foundations", "model", "inference", "estimators"},
     "paper.figures": {"foundations", "results", "figures"},
     "paper.experiments": CORE
     | {"files", "datasets", "estimators", "results", "figures", "paper", "paper.baselines", "paper.figures"},
     "report": {"version", "foundations", "inference", "results", "figures"},
-    "ct": CORE | {"version", "files", "data", "estimators", "results", "figures", "report", "paper.baselines"},
+    "ct": CORE | {"version", "files", "data", "estimators", "results", "figures", "report", "paper", "paper.baselines"},
     "viewer": {"version", "foundations", "results", "figures", "report", "ct"},
     "testing": {"foundations", "model"},
 }

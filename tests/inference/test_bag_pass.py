@@ -7,24 +7,23 @@ import numpy as np
 import pytest
 
 from problems import CUSTOM, labellings, log_psi, make, name, offsets_of, rbf
+from psimil.foundations.logistic import antithetic_draws
 from psimil.inference.bag_pass import (
     CACHED,
     FEWEST,
     MOST,
     BagSums,
     GradientTask,
-    antithetic_draws,
     bag_pass_over,
     draws_for,
     draws_of,
     first_noise,
     run_bag_pass,
 )
-from psimil.inference.posterior import Posterior
 from psimil.inference.shards import StreamedShards
+from psimil.inference.sparse_gp import Posterior, Scaling
 from psimil.model.densities import HyperbolicSecant, SmoothLaplace
 from psimil.model.kernels import RBF
-from psimil.model.scaling import Scaling
 
 SIZES = (1, 3, 2, 4, 2)
 WEIGHTS = (1.0, 2.0, 0.5, 1.0, 3.0)

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from problems import make, offsets_of
-from psimil.inference.bag_pass import antithetic_draws, run_bag_pass
+from psimil.foundations.logistic import antithetic_draws
+from psimil.inference.bag_pass import run_bag_pass
 from psimil.inference.leave_one_out import FLOOR, _by_features, _by_instances, leave_one_out
 from psimil.inference.variational import climb, newton
 

@@ -5,8 +5,7 @@ import pytest
 from scipy.linalg import lapack
 
 from psimil.foundations.linalg import SMALLEST_EIGENVALUE, smallest_eigenvalue
-from psimil.inference.posterior import Posterior, latent_moments
-from psimil.inference.sparse_gp import SparseGP
+from psimil.inference.sparse_gp import Posterior, SparseGP, latent_moments
 from psimil.model.kernels import RBF, Constant, Linear, Matern32, Matern52, Sum
 
 LONG = np.longdouble

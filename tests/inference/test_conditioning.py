@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 
+from psimil.foundations.logistic import antithetic_draws
 from psimil.inference import sparse_gp
-from psimil.inference.ascent import KernelState
-from psimil.inference.bag_pass import GradientTask, antithetic_draws, run_bag_pass
+from psimil.inference.bag_pass import GradientTask, run_bag_pass
 from psimil.inference.kernel_learning import bound_gradient
-from psimil.inference.passes import run_pass
 from psimil.inference.shards import Shard
-from psimil.inference.sparse_gp import SparseGP
+from psimil.inference.sparse_gp import KernelState, SparseGP
+from psimil.model.bag_likelihoods import Labels
 from psimil.model.densities import HyperbolicSecant
 from psimil.model.kernels import RBF, Linear
-from psimil.model.label_posteriors import Labels
+from psimil.paper.passes import run_pass
 
 KERNEL = Linear(0.3) + RBF(2.0, 1.5)
 

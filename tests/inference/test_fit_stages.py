@@ -10,12 +10,13 @@ import pytest
 
 from fits import fit_of, learned, watched
 from psimil import GammaMixture, HyperbolicSecant, SmoothLaplace
-from psimil.inference import preparation, training
-from psimil.inference.ascent import ascend, start_from_labels
+from psimil.inference import algorithm, preparation, training
+from psimil.inference.algorithm import EarlyStopping
 from psimil.inference.kernel_learning import learn_kernel
-from psimil.inference.records import EarlyStopping
 from psimil.inference.training import Fit
 from psimil.inference.variational import newton
+from psimil.paper import augmented
+from psimil.paper.ascent import ascend, start_from_labels
 from tiny import problem as tiny_problem
 from tiny import quick
 
@@ -40,7 +41,7 @@ def spied(monkeypatch):
 
         passes = Fit._passes
         monkeypatch.setattr(training, "learn_kernel", learn)
-        monkeypatch.setattr(training, "newton", mode)
+        monkeypatch.setattr(algorithm, "newton", mode)
         with monkeypatch.context() as patch:
             patch.setattr(Fit, "_passes", lambda fit, *given: found.passes.append(given) or passes(fit, *given))
             found.record = learned(fit, state)
@@ -162,8 +163,8 @@ def test_labels_to_start_from_are_drawn_below_the_number_that_was_given(monkeypa
         used.append(pi)
         return ascend(shards, state, *given, pi=pi, **more)
 
-    monkeypatch.setattr(training, "start_from_labels", spied)
-    monkeypatch.setattr(training, "ascend", passes)
+    monkeypatch.setattr(augmented, "start_from_labels", spied)
+    monkeypatch.setattr(augmented, "ascend", passes)
     bags, y, _ = tiny_problem()
     quick(
         posterior="augmented",
@@ -233,7 +234,7 @@ def test_the_authors_code_wants_a_clear_rise(monkeypatch, how, tolerance):
     ],
 )
 def test_how_often_the_papers_objective_is_sampled(spied, how, expectation, samples):
-    [(_, step, _, _)] = spied(hyperparameters=how, expectation=expectation, seed=5, max_iter=1, **PAPER).passes
+    step = spied(hyperparameters=how, expectation=expectation, seed=5, max_iter=1, **PAPER).fit.algorithm.step
     assert (step.samples, step.published, step.seed) == (samples, how == "published", 5)
 
 
@@ -245,9 +246,10 @@ def test_the_papers_kernel_moves_after_every_pass():
         after.append(record.step)
         return state
 
-    list(islice(fit._passes(state, step, None, "fit"), 20))
+    fit.algorithm.learning = SimpleNamespace(schedule=fit.algorithm.learning.schedule, step=lambda *_: step)
+    list(islice(fit._passes(state, "fit"), 20))
     assert after == list(range(1, 20))
-    assert fit_of(hyperparameters=None)[0].options.learning.step(None, 0) is None
+    assert fit_of(hyperparameters=None, **PAPER)[0].algorithm.step is None
 
 
 def test_history_counts_seconds_from_the_start_of_the_fit(monkeypatch):

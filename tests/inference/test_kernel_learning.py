@@ -8,15 +8,16 @@ import pytest
 
 from problems import central_difference, make, name
 from psimil.foundations.errors import NumericalFailure
+from psimil.foundations.logistic import antithetic_draws
 from psimil.foundations.phases import LEARNING, following
 from psimil.inference import kernel_learning
-from psimil.inference.bag_pass import GradientTask, antithetic_draws, draws_of, first_noise
+from psimil.inference.bag_pass import GradientTask, draws_of, first_noise
 from psimil.inference.kernel_learning import (
     EVALUATIONS,
     FEWER,
-    PARTING_DEVIATION,
     PRIOR_DEVIATION,
     REACH,
+    SMOOTHER,
     Profile,
     bound_gradient,
     learn_kernel,

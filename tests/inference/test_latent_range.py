@@ -7,7 +7,7 @@ import pytest
 
 from psimil import Bags
 from psimil.foundations.errors import NumericalFailure
-from psimil.inference.moments import LARGEST_LATENT
+from psimil.predictive.moments import LARGEST_LATENT
 from tiny import problem, quick
 
 

@@ -8,16 +8,15 @@ import numpy as np
 import pytest
 
 from problems import DENSITIES, dense, make, name, solve_q
-from psimil.inference.ascent import KernelState, ascend
-from psimil.inference.calibration import LatentBags
 from psimil.inference.leave_one_out import LeaveOneOut, leave_one_out, log_predictive, loo_score, out_of_bag
-from psimil.inference.moments import Calibration
 from psimil.inference.options import Options
-from psimil.inference.posterior import Posterior
 from psimil.inference.prediction import BagLayout
+from psimil.inference.sparse_gp import KernelState, Posterior, Scaling
 from psimil.inference.trained import TrainedModel
 from psimil.model.densities import GammaMixture, HyperbolicSecant
-from psimil.model.scaling import Scaling
+from psimil.paper.ascent import ascend
+from psimil.predictive.calibration import LatentBags
+from psimil.predictive.moments import Calibration
 
 SIZES = (1, 3, 2, 7, 3, 1, 12, 5)  # smaller and larger than M
 M = 5

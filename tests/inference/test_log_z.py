@@ -5,11 +5,11 @@ import pytest
 from scipy.integrate import quad
 
 from problems import CUSTOM, DENSITIES, central_difference, log_psi, make, name, normal_grid
-from psimil.inference.ascent import pass_over
-from psimil.inference.log_z import jensen, log_ratio, log_ratio_slope, prior_log_z
-from psimil.inference.posterior import Posterior
-from psimil.model.densities import GammaMixture, HyperbolicSecant, SmoothLaplace
+from psimil.inference.shards import prior_log_z
+from psimil.inference.sparse_gp import Posterior
+from psimil.model.densities import GammaMixture, HyperbolicSecant, SmoothLaplace, jensen, log_ratio, log_ratio_slope
 from psimil.model.kernels import RBF, Matern32, Matern52
+from psimil.paper.ascent import pass_over
 from psimil.paper.fourier_log_z import random_fourier
 
 NARROW = SmoothLaplace(2.0, 0.3)  # bends within 0.3, where 32 nodes keep three digits

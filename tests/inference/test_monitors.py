@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from psimil.inference.records import EarlyStopping
+from psimil.inference.algorithm import EarlyStopping
 
 
 def run(scores, **settings):

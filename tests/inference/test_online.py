@@ -3,19 +3,20 @@
 import numpy as np
 import pytest
 
+from fits import ALGORITHMS
 from psimil import RBF, VGPMIL
 from psimil.datasets import make_bags
 from psimil.foundations.errors import InputError
-from psimil.inference import minibatches
 from psimil.inference.bag_pass import bag_pass_over, draws_of, first_noise
 from psimil.inference.online import Online
 from psimil.inference.options import Options
-from psimil.inference.passes import run_pass
-from psimil.inference.posterior import Posterior, global_update, grown
 from psimil.inference.preparation import Supervision
 from psimil.inference.shards import Shard
+from psimil.inference.sparse_gp import Posterior
+from psimil.model.bag_likelihoods import Labels
 from psimil.model.densities import HyperbolicSecant
-from psimil.model.label_posteriors import Labels
+from psimil.paper.natural_steps import global_update, grown, step_size
+from psimil.paper.passes import run_pass
 from psimil.results.metrics import bag_metrics
 from tiny import quick
 
@@ -31,14 +32,17 @@ def learned(posterior, **settings):
     """A model of forty bags, the twenty bags that come next in model coordinates, and the model after them."""
     bags, y = drawn(60)
     model = quick(posterior=posterior, **SETTINGS, **settings).fit(bags[:40], y[:40]).model_
-    new, options = bags[40:], Options(HyperbolicSecant(), posterior=posterior, **SETTINGS)
+    new, options = (
+        bags[40:],
+        Options(HyperbolicSecant(), posterior=posterior, algorithm=ALGORITHMS[posterior], **SETTINGS),
+    )
     found = Online(model, 40.0).learn(new, Supervision(y[40:], np.ones(20)), options)
     X = model.scaling.apply(new.X, "float64")
     return model, Shard(X, Labels(y[40:], new.offsets), np.ones(20), HyperbolicSecant()), found
 
 
 def test_a_step_of_the_share_adds_the_sums_of_the_new_bags(monkeypatch):
-    monkeypatch.setattr("psimil.inference.online.step_size", lambda t, share, per_point: share)
+    monkeypatch.setattr("psimil.paper.augmented.step_size", lambda t, share, per_point: share)
     model, shard, found = learned("augmented")
     _, sums = run_pass(shard, model.gp, model.posterior)
     before = model.posterior.R @ model.posterior.R.T
@@ -49,7 +53,7 @@ def test_a_step_of_the_share_adds_the_sums_of_the_new_bags(monkeypatch):
 
 
 def test_the_step_sizes_are_those_of_minibatches():
-    assert minibatches.step_size(0, 0.1) == 1.0
+    assert step_size(0, 0.1) == 1.0
     model, shard, found = learned("augmented")
     _, sums = run_pass(shard, model.gp, model.posterior)
     expected = global_update(3.0 * sums.V_theta_V, 3.0 * sums.V_kappa)  # a whole step, on bags scaled up to 60

@@ -11,18 +11,17 @@ from sklearn.metrics import roc_auc_score
 from psimil import GVGPMIL, RBF, VGPMIL
 from psimil.datasets import make_bags
 from psimil.foundations.errors import InputError
+from psimil.foundations.logistic import antithetic_draws
 from psimil.inference import preparation, training
-from psimil.inference.ascent import KernelState, pass_over
-from psimil.inference.bag_pass import antithetic_draws, bag_pass_over, draws_of, first_noise, run_bag_pass
-from psimil.inference.log_z import jensen
-from psimil.inference.minibatches import natural_step, step_size
-from psimil.inference.passes import Statistics, run_pass
-from psimil.inference.posterior import global_update
-from psimil.inference.shards import Shard, StreamedShards, split_bags
-from psimil.inference.sparse_gp import SparseGP
-from psimil.model.densities import GammaMixture, HyperbolicSecant
-from psimil.model.label_posteriors import Labels
-from psimil.model.scaling import Scaling
+from psimil.inference.bag_pass import bag_pass_over, draws_of, first_noise, run_bag_pass
+from psimil.inference.shards import Shard, StreamedShards
+from psimil.inference.sparse_gp import KernelState, Scaling, SparseGP
+from psimil.model.bag_likelihoods import Labels
+from psimil.model.bags import split_bags
+from psimil.model.densities import GammaMixture, HyperbolicSecant, jensen
+from psimil.paper.ascent import pass_over
+from psimil.paper.natural_steps import global_update, natural_step, step_size
+from psimil.paper.passes import Statistics, run_pass
 
 
 @pytest.fixture(scope="module", params=[HyperbolicSecant(), GammaMixture(1.0, 1.0)])

@@ -7,15 +7,12 @@ import numpy as np
 import pytest
 
 from problems import dense, make, offsets_of, random_posterior, unwhitened
-from psimil.inference.ascent import KernelState, ascend
-from psimil.inference.joint import joint_std
-from psimil.inference.moments import IDENTITY, Calibration
-from psimil.inference.posterior import Posterior, latent_moments
-from psimil.inference.sparse_gp import SparseGP
-from psimil.inference.trained import TrainedModel
+from psimil.inference.sparse_gp import KernelState, Posterior, Scaling, SparseGP, latent_moments
+from psimil.inference.trained import TrainedModel, joint_std
 from psimil.model.bags import Bags
 from psimil.model.kernels import RBF
-from psimil.model.scaling import Scaling
+from psimil.paper.ascent import ascend
+from psimil.predictive.moments import IDENTITY, Calibration
 
 SETTINGS = [(r, b) for r in ("full", "projected") for b in (0.0, 1.7)]
 

@@ -7,8 +7,8 @@ import pytest
 
 from problems import make, random_posterior
 from psimil.compute.numpy_backend import chunk_rows
-from psimil.inference.passes import run_pass
-from psimil.inference.shards import BagRange
+from psimil.model.bags import BagRange
+from psimil.paper.passes import run_pass
 
 
 def test_a_range_is_as_long_as_whole_bags_allow():

@@ -11,10 +11,9 @@ from scipy.stats import chisquare, kstest, loggamma
 from psimil.foundations.errors import DataWarning, InputError, NumericalFailure
 from psimil.foundations.phases import following
 from psimil.inference import sampled
-from psimil.inference.posterior import Posterior
 from psimil.inference.sampled import Chains, mixing, sample, warn_if_bad
-from psimil.model.bag_likelihoods import IndependentLabels
-from psimil.model.label_posteriors import Labels
+from psimil.inference.sparse_gp import Posterior
+from psimil.model.bag_likelihoods import IndependentLabels, Labels
 
 V = np.random.default_rng(1).normal(0.0, 1.5, size=(8, 3))  # features of eight instances in four bags
 OFFSETS, T = np.array([0, 3, 4, 6, 8]), np.array([1, 0, 1, 0])

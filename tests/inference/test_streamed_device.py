@@ -9,11 +9,12 @@ from problems import make, random_posterior
 from psimil import PsiVGPMIL
 from psimil.estimators.parameters import options_of
 from psimil.foundations.errors import InputError
-from psimil.inference.bag_pass import GradientTask, antithetic_draws, run_bag_pass
+from psimil.foundations.logistic import antithetic_draws
+from psimil.inference.bag_pass import GradientTask, run_bag_pass
 from psimil.inference.kernel_learning import bound_gradient
-from psimil.inference.passes import run_pass
-from psimil.inference.shards import BagRange
+from psimil.model.bags import BagRange
 from psimil.model.densities import HyperbolicSecant, SmoothLaplace
+from psimil.paper.passes import run_pass
 
 torch_backend = pytest.importorskip("psimil.compute.torch_backend")
 

@@ -5,16 +5,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from fits import ALGORITHMS
 from problems import make
 from psimil import Bags, GammaMixture, HyperbolicSecant
 from psimil.inference import training
-from psimil.inference.ascent import KernelState
-from psimil.inference.execution import Execution
-from psimil.inference.options import Options
+from psimil.inference.options import Execution, Options
 from psimil.inference.preparation import Prepared, Supervision
 from psimil.inference.shards import StreamedShards
+from psimil.inference.sparse_gp import KernelState, Scaling
 from psimil.inference.training import Fit
-from psimil.model.scaling import Scaling
 
 
 def ran(batches=False, callbacks=(), keep=None, begun=None, density=None, **choices):
@@ -24,12 +23,13 @@ def ran(batches=False, callbacks=(), keep=None, begun=None, density=None, **choi
     scaling, T = Scaling.identity(2), problem.labels.T
     shards = StreamedShards(problem.X, problem.labels, np.ones(6), scaling, density, rows=6)
     defaults = {"posterior": "augmented", "hyperparameters": None, "tol": 0.0, "max_iter": 4}
-    options = Options(density, **{**defaults, **choices})
+    choices = {**defaults, **choices}
+    options = Options(density, algorithm=ALGORITHMS[choices["posterior"]], **choices)
     execution = Execution(batch_bags=2 if batches else None, keep=keep, begun=begun)
     rng = np.random.default_rng(0)
     fit = Fit(Prepared(scaling, gp, shards), options, callbacks, None, execution, rng, 0)
     bags = Bags(problem.X, problem.labels.offsets)
-    return fit, fit.learn(KernelState.first(gp), None, bags, Supervision(T, np.ones(6)))
+    return fit, fit.learn(KernelState.first(gp), bags, Supervision(T, np.ones(6)))
 
 
 BOTH = ["augmented", "variational"]

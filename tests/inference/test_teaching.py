@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from psimil import HyperbolicSecant
-from psimil.inference.calibration import IDENTITY, LatentBags, calibration_helps
 from psimil.inference.options import Options
 from psimil.inference.thresholds import taught
+from psimil.predictive.calibration import IDENTITY, LatentBags, calibration_helps
 from tiny import problem, quick
 
 

@@ -6,14 +6,14 @@ import pytest
 from problems import make, random_posterior
 from psimil import Bags, HyperbolicSecant
 from psimil.foundations.errors import NumericalFailure
-from psimil.inference.calibration import IDENTITY, LatentBags
-from psimil.inference.moments import instance_moments
+from psimil.inference.algorithm import Convergence
 from psimil.inference.options import Options
 from psimil.inference.prediction import BagLayout, Prediction
-from psimil.inference.records import Convergence
+from psimil.inference.sparse_gp import Scaling
 from psimil.inference.thresholds import bag_threshold, taught
 from psimil.inference.trained import TrainedModel
-from psimil.model.scaling import Scaling
+from psimil.predictive.calibration import IDENTITY, LatentBags
+from psimil.predictive.moments import instance_moments
 
 
 def untaught():

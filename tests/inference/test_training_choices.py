@@ -7,12 +7,11 @@ from psimil import GammaMixture, HyperbolicSecant, PsiVGPMIL
 from psimil.estimators.parameters import check_parameters, options_of
 from psimil.foundations.errors import InputError
 from psimil.inference import preparation, training
-from psimil.inference.ascent import KernelState, pass_over
-from psimil.inference.execution import Execution
-from psimil.inference.options import Options
-from psimil.inference.preparation import Supervision, prepare_in_memory
+from psimil.inference.options import Execution, Options
+from psimil.inference.preparation import Supervision
 from psimil.inference.training import Fit, train
-from psimil.model.label_posteriors import RULES
+from psimil.paper.augmented import Augmented
+from psimil.paper.label_posteriors import RULES
 from tiny import problem
 
 
@@ -24,18 +23,19 @@ class Begun(Exception):
 def begin(monkeypatch):
     """The shard, the state and pi that the passes of a fit begin with."""
 
-    def learn(fit, state, pi, bags, supervision):
-        raise Begun(fit.prepared.shards, state, pi)
+    def passes(fit, state, stage):
+        raise Begun(fit.shards, state, fit.algorithm.pi)
 
     def begin(previous=None, random_state=0, **choices):
         bags, y, _ = problem()
         rng = np.random.default_rng(random_state)
-        options = Options(HyperbolicSecant(), n_inducing=4, **{"posterior": "augmented", **choices})
+        fixed = {"posterior": "augmented", "algorithm": Augmented, "hyperparameters": None}
+        options = Options(HyperbolicSecant(), n_inducing=4, **{**fixed, **choices})
         with pytest.raises(Begun) as begun:
             train(bags, Supervision(y, np.ones(len(y))), options, rng=rng, previous=previous)
         return begun.value.args
 
-    monkeypatch.setattr(Fit, "learn", learn)
+    monkeypatch.setattr(Fit, "_passes", passes)
     return begin
 
 
@@ -66,7 +66,7 @@ def test_a_random_start_draws_pi_up_to_its_number(begin):
     assert pi.shape == (len(problem()[0].X),)
     assert 0 <= pi.min() < 0.05
     assert 0.2 < pi.max() <= 0.25
-    assert not state.posterior.m.any()  # pi comes in once the kernel is there
+    assert state.posterior.m.any()  # which follows from pi
 
 
 def test_a_model_to_start_from_is_stronger_than_a_random_start(begin):
@@ -78,16 +78,16 @@ def test_a_model_to_start_from_is_stronger_than_a_random_start(begin):
 
 
 def test_fits_hardly_ever_share_their_noise(begin, monkeypatch):
-    seeds = []
-    monkeypatch.setattr(Fit, "__post_init__", lambda fit: seeds.append(fit.seed))
+    seeds, made = [], Fit.__post_init__
+    monkeypatch.setattr(Fit, "__post_init__", lambda fit: seeds.append(fit.seed) or made(fit))
     for random_state in range(4):
         begin(random_state=random_state)
     assert max(seeds) > 2**24
 
 
 def model_of(state):
+    from psimil.inference.sparse_gp import Scaling
     from psimil.inference.trained import TrainedModel
-    from psimil.model.scaling import Scaling
 
     return TrainedModel(Scaling.identity(3), state.gp, state.posterior)
 
@@ -148,14 +148,3 @@ def test_a_choice_is_known_by_its_letters_and_its_kind():
     assert options_of(parameters, 3).rule is RULES["mean_field"]
     with pytest.raises(InputError, match="calibrate"):
         check_parameters({"calibrate": 1})
-
-
-@pytest.mark.parametrize(("aggregate", "first"), [("auto", "noisy_or"), ("noisy_or", "noisy_or"), ("max", "max")])
-def test_bags_are_made_by_noisy_or_until_unseen_bags_choose(aggregate, first):
-    bags, y, _ = problem()
-    options, rng = Options(HyperbolicSecant(), n_inducing=4, aggregate=aggregate), np.random.default_rng(0)
-    prepared = prepare_in_memory(bags, Supervision(y, np.ones(len(y))), options, rng, None)
-    fit = Fit(prepared, options, (), None, Execution(), rng, 0)
-    state = KernelState.first(prepared.gp)
-    record = pass_over(prepared.shards, state.gp, state.posterior)
-    assert fit.aggregate == fit._model(record).aggregate == first

@@ -12,10 +12,11 @@ from threadpoolctl import threadpool_limits
 from problems import make, name, offsets_of, random_posterior
 from psimil.compute.numpy_backend import available_threads, single_threaded_blas
 from psimil.foundations.errors import NumericalFailure
+from psimil.foundations.logistic import antithetic_draws
 from psimil.inference import variational
-from psimil.inference.bag_pass import BagSums, antithetic_draws, bag_pass_over, draws_of, run_bag_pass
-from psimil.inference.posterior import Posterior
+from psimil.inference.bag_pass import BagSums, bag_pass_over, draws_of, run_bag_pass
 from psimil.inference.shards import StreamedShards
+from psimil.inference.sparse_gp import Posterior, Scaling
 from psimil.inference.variational import (
     FLOOR,
     SMALLEST_STEP,
@@ -27,7 +28,6 @@ from psimil.inference.variational import (
     with_more_data,
 )
 from psimil.model.densities import HyperbolicSecant, SmoothLaplace
-from psimil.model.scaling import Scaling
 
 SIZES = (1, 3, 2, 4, 2, 3, 1, 5)
 

@@ -10,14 +10,13 @@ from psimil import VGPMIL, Linear
 from psimil.cluster.worker import run_shard
 from psimil.compute.numpy_backend import available_threads
 from psimil.datasets import make_bags
-from psimil.inference.ascent import PassTask
-from psimil.inference.bag_pass import BagPassTask, GradientTask, antithetic_draws
-from psimil.inference.posterior import Posterior
+from psimil.foundations.logistic import antithetic_draws
+from psimil.inference.bag_pass import BagPassTask, GradientTask
 from psimil.inference.shards import StreamedShards
-from psimil.inference.sparse_gp import SparseGP
+from psimil.inference.sparse_gp import Posterior, Scaling, SparseGP
+from psimil.model.bag_likelihoods import Labels
 from psimil.model.densities import HyperbolicSecant
-from psimil.model.label_posteriors import Labels
-from psimil.model.scaling import Scaling
+from psimil.paper.ascent import PassTask
 
 ROUNDING = 1e-10  # of probabilities in double precision
 

@@ -222,7 +222,7 @@ def test_features_that_are_not_standardised_are_finite_too(drawn, density):
 @properties
 @given(problems(labels="both"))
 def test_calibration_and_thresholds_are_finite(drawn):
-    model = fit(drawn, calibrate="auto", threshold=None, false_positive_rate=0.02, aggregate="auto", max_iter=2)
+    model = fit(drawn, calibrate="auto", threshold=None, false_positive_rate=0.02, max_iter=2)
     assert 0 < model.threshold_ < 1
     assert 0 < model.instance_threshold_ < 1
     assert within_unit(model.predict_proba(drawn.unseen))

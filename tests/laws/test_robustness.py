@@ -11,8 +11,7 @@ from problems import make, random_posterior
 from psimil import GVGPMIL, VGPMIL, PsiVGPMIL
 from psimil.datasets import make_bags
 from psimil.foundations.errors import DataWarning
-from psimil.inference.posterior import latent_moments
-from psimil.inference.sparse_gp import SparseGP
+from psimil.inference.sparse_gp import SparseGP, latent_moments
 from psimil.model.densities import GammaMixture
 from psimil.model.kernels import RBF, Linear, Matern32
 

@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from problems import offsets_of
-from psimil.model.bag_likelihoods import Derivatives, IndependentLabels
+from psimil.model.bag_likelihoods import Derivatives, IndependentLabels, Labels
 from psimil.model.densities import GammaMixture, HyperbolicSecant, SmoothLaplace, StudentT
-from psimil.model.label_posteriors import Labels
 
 HS = [np.inf, 1.0, 1.5, 100.0, 1e12, 0.2]
 KNOWN = pytest.mark.parametrize("with_known", [False, True], ids=["unknown", "known"])

@@ -13,14 +13,13 @@ from oracle.gibbs import draw_posterior, mean_and_error
 from oracle.latent_model import LatentModel, model_of, prior_root
 from psimil.foundations.errors import InputError
 from psimil.foundations.logistic import sigmoid, softplus
-from psimil.inference.aggregates import NoisyOr
-from psimil.inference.ascent import KernelState, Pass, ascend
-from psimil.inference.joint import joint_std
-from psimil.inference.moments import IDENTITY, instance_moments
-from psimil.inference.posterior import latent_moments
 from psimil.inference.shards import Shard
-from psimil.inference.sparse_gp import SparseGP
-from psimil.model.label_posteriors import RULES
+from psimil.inference.sparse_gp import KernelState, SparseGP, latent_moments
+from psimil.inference.trained import joint_std
+from psimil.paper.ascent import Pass, ascend
+from psimil.paper.label_posteriors import RULES
+from psimil.predictive.aggregates import NoisyOr
+from psimil.predictive.moments import IDENTITY, instance_moments
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -169,9 +168,9 @@ def _deviation(values: Array) -> tuple[Array, Array]:
 
 def _example() -> tuple[Shard, SparseGP]:
     """Two bags of two instances, for the examples above."""
+    from psimil.model.bag_likelihoods import Labels
     from psimil.model.densities import HyperbolicSecant
     from psimil.model.kernels import RBF
-    from psimil.model.label_posteriors import Labels
 
     X = np.array([[-1.0], [0.0], [1.0], [2.0]])
     problem = Shard(X, Labels(np.array([0, 1]), np.array([0, 2, 4])), np.ones(2), HyperbolicSecant())

@@ -170,7 +170,7 @@ def model_of(problem: Shard, gp: SparseGP) -> LatentModel:
     Examples
     --------
     >>> from psimil.model.kernels import RBF
-    >>> from psimil.model.label_posteriors import Labels
+    >>> from psimil.model.bag_likelihoods import Labels
     >>> labels = Labels(np.array([1]), np.array([0, 2]))
     >>> problem = Shard(np.array([[0.0], [1.0]]), labels, np.ones(1), HyperbolicSecant())
     >>> model_of(problem, SparseGP.build(RBF(1.0, 1.0), np.zeros((1, 1)), bias=3.0)).W.round(3)

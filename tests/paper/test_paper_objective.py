@@ -18,13 +18,13 @@ from problems import (
     unwhitened,
 )
 from psimil.foundations.errors import DataWarning
-from psimil.inference.ascent import KernelState, pass_over
-from psimil.inference.passes import run_pass
-from psimil.inference.sparse_gp import SparseGP
+from psimil.inference.sparse_gp import KernelState, SparseGP
 from psimil.model.densities import GammaMixture, HyperbolicSecant, StudentT
 from psimil.model.kernels import RBF, Linear, Matern32, Matern52
+from psimil.paper.ascent import pass_over
 from psimil.paper.kernel_steps import PaperStep
 from psimil.paper.objective import PaperObjective, unwhiten, whiten
+from psimil.paper.passes import run_pass
 
 DENSITIES = [HyperbolicSecant(), GammaMixture(1.0, 1.5), StudentT(3.0)]
 WEIGHTS = [1.0, 2.0, 0.5, 1.0, 3.0]

@@ -9,7 +9,7 @@ from commands import call, fails, trained
 from psimil.files import tensor_file
 from psimil.files.rundir import opened
 from psimil.foundations.errors import DataWarning, InputError, MissingFile
-from psimil.inference.drawn import Bounds
+from psimil.predictive.drawn import Bounds
 from psimil.results.result_file import FIELDS, KIND, NAME, read_result
 from psimil.results.result_set import ResultSet
 from psimil.store.tables import read_bags

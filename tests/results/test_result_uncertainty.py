@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from psimil.foundations.errors import InputError
-from psimil.inference.drawn import Bounds
+from psimil.predictive.drawn import Bounds
 from psimil.results.result_file import NAME, read_result, write_result
 from psimil.results.result_set import ResultSet
 from tiny import problem, quick

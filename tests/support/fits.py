@@ -5,12 +5,14 @@ import numpy as np
 from problems import make
 from psimil import Bags, HyperbolicSecant, PsiVGPMIL
 from psimil.estimators.parameters import options_of
-from psimil.inference.ascent import KernelState
-from psimil.inference.execution import Execution
+from psimil.inference.algorithm import Variational
+from psimil.inference.options import Execution
 from psimil.inference.preparation import Prepared, Supervision
+from psimil.inference.sparse_gp import KernelState, Scaling
 from psimil.inference.training import Fit
-from psimil.model.scaling import Scaling
+from psimil.paper.augmented import Augmented
 
+ALGORITHMS = {"augmented": Augmented, "variational": Variational}
 BALANCED = (0, 1, 0, 1, 0, 1)
 
 
@@ -27,9 +29,9 @@ def fit_of(T=BALANCED, callbacks=(), M=5, seed=0, **choices):
 def learned(fit, state):
     """The record that ends kernel and passes."""
     labels = fit.shards.labels
-    return fit.learn(state, None, Bags(fit.shards.X, labels.offsets), Supervision(labels.T, fit.shards.weights))
+    return fit.learn(state, Bags(fit.shards.X, labels.offsets), Supervision(labels.T, fit.shards.weights))
 
 
 def watched(fit, state):
     """The record that ends the passes of a kernel that is kept."""
-    return fit._watch(fit._passes(state, None, None, "fit"), "fit", None)
+    return fit._watch(fit._passes(state, "fit"), "fit")

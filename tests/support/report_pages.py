@@ -4,8 +4,8 @@ from html.parser import HTMLParser
 
 import numpy as np
 
-from psimil.inference.moments import instance_moments
 from psimil.inference.prediction import BagLayout, Prediction
+from psimil.predictive.moments import instance_moments
 from psimil.results.result_set import ResultSet
 
 VOID = {"meta", "img", "br", "line", "circle"}

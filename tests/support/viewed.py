@@ -21,8 +21,8 @@ from psimil.ct.phantom_files import write_phantoms
 from psimil.ct.series import read_series
 from psimil.ct.windows import BLOOD, apply_windows
 from psimil.datasets import digits_bags, make_bags
-from psimil.inference.moments import instance_moments
 from psimil.inference.prediction import BagLayout, Prediction
+from psimil.predictive.moments import instance_moments
 from psimil.results.result_set import ResultSet
 from psimil.viewer.app import create_app
 from psimil.viewer.feedback_store import FeedbackStore

@@ -9,7 +9,7 @@ import pytest
 from chromium import why_not
 from psimil.ct.cohort import ReadingRules
 from psimil.ct.windows import BLOOD, BONE, BRAIN, SOFT
-from psimil.inference.referral import UNLIKE
+from psimil.predictive.referral import UNLIKE
 from psimil.report.calls import Words, reason_words
 from psimil.viewer.volumes import volumes_of
 from viewed import CARD, HASHER, ct_results, feature_results, image_results

@@ -148,10 +148,10 @@ def _objects(values: dict[str, Any]) -> dict[str, Any]:
 
 def _check(estimator: PsiVGPMIL) -> None:
     """Refuse bad values before any data is read."""
-    from psimil.estimators.parameters import options_of
+    from psimil.estimators.parameters import options_of, resolved
     from psimil.foundations.errors import InputError
 
-    options_of(estimator._resolved(), n_features=0)
+    options_of(resolved(estimator), n_features=0)
     if type(estimator.random_state) is not int or estimator.random_state < 0:
         raise InputError(f"random_state must be a whole number >= 0, got {estimator.random_state!r}.")
 

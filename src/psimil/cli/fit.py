@@ -92,9 +92,7 @@ def fit(
     ] = None,
     aggregate: Annotated[
         str | None,
-        typer.Option(
-            parser=choice("auto", "noisy_or", "max"), metavar="auto|noisy-or|max", help="From instances to bags."
-        ),
+        typer.Option(parser=choice("noisy_or", "max"), metavar="noisy-or|max", help="From instances to bags."),
     ] = None,
     referral: Annotated[
         str | None,
@@ -219,6 +217,6 @@ def _tell(shell: Shell, facts: dict[str, Any], out: str) -> None:
 
 def _referral(rule: str, share: float = math.nan, kept_error: float = 0.0, error: float = 0.0, **_: float) -> list[str]:
     """What the referral costs out-of-bag, where it has a target."""
-    from psimil.inference.referral import Cost
+    from psimil.predictive.referral import Cost
 
     return [] if math.isnan(share) else [f"Referral {rule}, out-of-bag: {Cost(share, kept_error, error).words}."]

@@ -20,16 +20,14 @@ from psimil.files.atomic import atomic_write
 from psimil.files.paths import as_path
 from psimil.files.schema import kernel_from, kernel_json, parameters_json
 from psimil.foundations.errors import InputError
-from psimil.inference.ascent import Pass
 from psimil.inference.bag_pass import BagBound, BagSums
-from psimil.inference.execution import Progress
-from psimil.inference.options import Options, Parameters
-from psimil.inference.passes import Bound, Statistics
-from psimil.inference.posterior import Posterior
+from psimil.inference.options import Options, Parameters, Progress
 from psimil.inference.preparation import Supervision
-from psimil.inference.sparse_gp import SparseGP
+from psimil.inference.sparse_gp import Posterior, SparseGP
 from psimil.inference.variational import Iterate
 from psimil.model.bags import Bags
+from psimil.paper.ascent import Pass
+from psimil.paper.passes import Bound, Statistics
 
 Array = NDArray[Any]
 

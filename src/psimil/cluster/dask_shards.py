@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from copy import copy
 from functools import partial
 from typing import Any, TypeVar
 
@@ -13,10 +12,10 @@ from psimil.cluster.shard_job import Dispatch, ShardJob
 from psimil.cluster.worker import StoredRows, received, run_shard, store_fingerprint
 from psimil.cluster.workforce import Workforce
 from psimil.foundations.phases import tell
-from psimil.inference.shards import BagRange, Shard, StreamedShards
-from psimil.model.bags import Bags
+from psimil.inference.shards import Shard, StreamedShards
+from psimil.model.bag_likelihoods import Labels
+from psimil.model.bags import BagRange, Bags
 from psimil.model.densities import Density
-from psimil.model.label_posteriors import Labels
 
 Array = NDArray[Any]
 Result = TypeVar("Result")
@@ -81,12 +80,6 @@ class DaskShards:
     def density(self) -> Density:
         """Of the model."""
         return self.shards.density
-
-    def with_density(self, density: Density) -> DaskShards:
-        """The same data, where they are, under another density."""
-        other = copy(self)
-        other.shards = self.shards.with_density(density)
-        return other
 
     def map(self, task: Callable[[Shard], Result], ranges: Iterable[BagRange] | None = None) -> Iterator[Result]:
         """The task's results for these shards, or for all, in their order."""

@@ -10,13 +10,12 @@ from numpy.typing import NDArray
 
 from psimil.cluster.dask_shards import PATIENCE, TIMEOUT, DaskShards
 from psimil.compute.numpy_backend import chunk_rows
-from psimil.inference.posterior import Posterior, latent_moments
-from psimil.inference.shards import SHARD_ROWS, BagRange, Shard, StreamedShards
-from psimil.inference.sparse_gp import SparseGP
+from psimil.inference.shards import SHARD_ROWS, Shard, StreamedShards
+from psimil.inference.sparse_gp import Posterior, SparseGP, latent_moments
 from psimil.inference.trained import ROWS, TrainedModel
-from psimil.model.bags import Bags
+from psimil.model.bag_likelihoods import Labels
+from psimil.model.bags import BagRange, Bags
 from psimil.model.densities import HyperbolicSecant
-from psimil.model.label_posteriors import Labels
 
 Array = NDArray[Any]
 

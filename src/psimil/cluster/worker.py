@@ -18,8 +18,8 @@ from threadpoolctl import ThreadpoolController
 
 from psimil.foundations.errors import InputError
 from psimil.inference.shards import Shard
+from psimil.inference.sparse_gp import Scaling
 from psimil.model.densities import Density
-from psimil.model.scaling import Scaling
 
 Array = NDArray[Any]
 Value = TypeVar("Value")
@@ -113,7 +113,7 @@ def run_shard(shard: Shard, task: Callable[[Shard], Value], density: Density) ->
     Examples
     --------
     >>> from psimil.model.densities import HyperbolicSecant
-    >>> from psimil.model.label_posteriors import Labels
+    >>> from psimil.model.bag_likelihoods import Labels
     >>> psi = HyperbolicSecant()
     >>> shard = Shard(np.zeros((3, 1)), Labels(np.array([1]), np.array([0, 3])), np.ones(1), psi)
     >>> run_shard(shard, lambda shard: len(shard.X), psi)[0]

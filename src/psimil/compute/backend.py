@@ -47,22 +47,17 @@ class Features(Protocol):
     def well_conditioned(self, itemsize: int) -> bool:
         """Whether products with L^-T keep enough digits."""
 
-    def features(self, X: Array, K: Array | None = None, out: Array | None = None, *, whiten: bool = True) -> Array:
+    def features(self, X: Array, out: Array | None = None, *, whiten: bool = True) -> Array:
         """V (n, M) of some rows on the host."""
 
 
 class Backend(Protocol):
     """The verbs on the rows of V."""
 
-    def features(
-        self, gp: Features, X: Array, *, whiten: bool = True, K: Any = None, out: Any = None, reuse: bool = False
-    ) -> Any:
+    def features(self, gp: Features, X: Array, *, whiten: bool = True, reuse: bool = False) -> Any:
         """V (n, M) of X (n, D), or [K_xz, b] without ``whiten``.
 
-        Parameters
-        ----------
-        K : [K_xz, b], if that is at hand.
-        out : where to write; with ``reuse`` it is memory that the next such call of this thread overwrites.
+        With ``reuse`` it lies in memory that the next such call of this thread overwrites.
         """
 
     def row_squares(self, V: Any, m: Array, U: Array) -> tuple[Array, Array]:

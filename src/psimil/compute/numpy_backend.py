@@ -22,8 +22,7 @@ from scipy.sparse import csr_array
 from threadpoolctl import ThreadpoolController
 
 from psimil.compute.backend import Features
-from psimil.compute.blas import add_gram, multiply_upper
-from psimil.foundations.linalg import symmetric
+from psimil.foundations.linalg import add_gram, multiply_upper, symmetric
 
 Array = NDArray[Any]
 Item = TypeVar("Item")
@@ -134,19 +133,14 @@ class NumpyBackend:
     """The verbs of :class:`psimil.compute.backend.Backend` in the memory of the host."""
 
     map = staticmethod(ordered_map)
+    on_host = staticmethod(np.asarray)  # V itself
 
-    def features(
-        self, gp: Features, X: Array, *, whiten: bool = True, K: Any = None, out: Any = None, reuse: bool = False
-    ) -> Array:
+    def features(self, gp: Features, X: Array, *, whiten: bool = True, reuse: bool = False) -> Array:
         """Chunk by chunk, so that the triangular product finds K_xz in the cache."""
         shape, step = (len(X), gp.size), chunk_rows(gp.size, X.dtype)
-        V = scratch("V", shape, X.dtype) if reuse else np.empty(shape, dtype=X.dtype) if out is None else out
-
-        def fill(start: int) -> None:
-            rows = slice(start, start + step)
-            gp.features(X[rows], None if K is None else K[rows, : len(gp.Z)], out=V[rows], whiten=whiten)
-
-        for _ in self.map(fill, range(0, len(X), step)):
+        V = scratch("V", shape, X.dtype) if reuse else np.empty(shape, dtype=X.dtype)
+        chunks = [slice(start, start + step) for start in range(0, len(X), step)]
+        for _ in self.map(lambda rows: gp.features(X[rows], out=V[rows], whiten=whiten), chunks):
             pass
         return V
 
@@ -176,12 +170,8 @@ class NumpyBackend:
         """One product per chunk."""
         dtype, step = V.dtype, chunk_rows(V.shape[1], V.dtype)
         total = np.zeros((V.shape[1], len(G)))
-
-        def part(start: int) -> Array:
-            rows = slice(start, start + step)
-            return np.asarray(V[rows].T @ G[:, rows].T.astype(dtype, copy=False))
-
-        for share in self.map(part, range(0, len(V), step)):
+        chunks = [slice(start, start + step) for start in range(0, len(V), step)]
+        for share in self.map(lambda rows: V[rows].T @ G[:, rows].T.astype(dtype, copy=False), chunks):
             total += share
         return total
 
@@ -254,10 +244,6 @@ class NumpyBackend:
         for share in self.map(part, range(0, len(X), step)):
             gradient += share
         return gradient
-
-    def on_host(self, V: Array) -> Array:
-        """V itself."""
-        return V
 
 
 NUMPY = NumpyBackend()

@@ -50,15 +50,13 @@ class TorchBackend:
             ) from None
         return cls(device)
 
-    def features(
-        self, gp: Features, X: Array, *, whiten: bool = True, K: Any = None, out: Any = None, reuse: bool = False
-    ) -> Tensor:
+    def features(self, gp: Features, X: Array, *, whiten: bool = True, reuse: bool = False) -> Tensor:
         """The kernel's torch form, whitened by a product, or by a solve in double precision."""
-        V = self._tensor(np.empty((0, 0)), X.dtype).new_empty((len(X), gp.size)) if out is None else out
+        V = self._tensor(np.empty((0, 0)), X.dtype).new_empty((len(X), gp.size))
         Z = self._tensor(gp.Z, X.dtype)
         with torch.no_grad():
             for rows in _pieces(len(X)):
-                gram = gp.kernel.tensor_gram(self._tensor(X[rows]), Z) if K is None else K[rows, : len(Z)]
+                gram = gp.kernel.tensor_gram(self._tensor(X[rows]), Z)
                 V[rows, : len(Z)] = _whitened(gp, gram) if whiten else gram
                 V[rows, len(Z) :] = gp.bias
         return V

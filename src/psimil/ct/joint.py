@@ -28,13 +28,14 @@ from psimil.ct.training_run import CHUNK
 from psimil.foundations.errors import InputError
 from psimil.foundations.numbers import above_zero, at_least
 from psimil.foundations.phases import tell
-from psimil.inference.ascent import KernelState, ascend
-from psimil.inference.calibration import LatentBags, bag_log_likelihoods
-from psimil.inference.moments import IDENTITY
 from psimil.inference.shards import Shard
+from psimil.inference.sparse_gp import KernelState
 from psimil.inference.trained import TrainedModel
+from psimil.model.bag_likelihoods import Labels
 from psimil.model.densities import HyperbolicSecant
-from psimil.model.label_posteriors import Labels
+from psimil.paper.ascent import ascend
+from psimil.predictive.calibration import LatentBags, bag_log_likelihoods
+from psimil.predictive.moments import IDENTITY
 
 Array = NDArray[Any]
 

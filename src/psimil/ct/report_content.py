@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from psimil.foundations.errors import InputError
-from psimil.inference.referral import BOTH, KEPT, NEAR, UNLIKE
+from psimil.predictive.referral import BOTH, KEPT, NEAR, UNLIKE
 from psimil.version import VERSION
 
 if TYPE_CHECKING:

@@ -13,8 +13,7 @@ from psimil.estimators.inputs import features_of, read_bags, read_labels
 from psimil.estimators.voice import say_pass
 from psimil.foundations.errors import InputError
 from psimil.foundations.numbers import at_least
-from psimil.inference.execution import Execution
-from psimil.inference.options import Options
+from psimil.inference.options import Execution, Options
 from psimil.inference.preparation import Supervision
 from psimil.inference.training import Callback
 from psimil.model.bags import Bags

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from psimil.estimators.inputs import read_instance_labels, read_labels, read_weights
-from psimil.estimators.parameters import options_of
+from psimil.estimators.parameters import options_of, resolved
 from psimil.estimators.voice import say
 from psimil.foundations.errors import InputError
 from psimil.inference.online import Online
@@ -54,7 +54,7 @@ class OnlineLearning:
         state: Online | None = getattr(self, "online_", None)
         if state is None or state.model is not self.model_:
             state = Online(self.model_, float(self.training_counts_["bags"]))
-        options = options_of(self._resolved(), found.n_features)
+        options = options_of(resolved(self), found.n_features)
         self.online_ = state.learn(found, supervision, options)
         self.model_ = self.online_.model
         counts = {"bags": len(found), "positive": int(T.sum()), "instances": len(found.X)}

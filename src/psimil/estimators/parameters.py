@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields
+from functools import partial
 from numbers import Integral
 from typing import Any
 
@@ -12,24 +13,26 @@ import numpy as np
 from psimil.compute.backend import Backend
 from psimil.foundations.errors import InputError
 from psimil.foundations.extras import install_command
-from psimil.inference.aggregates import AGGREGATES
 from psimil.inference.options import Options
-from psimil.inference.referral import RULE as REFERRAL
-from psimil.inference.referral import read_referral
 from psimil.model.densities import Density, grows
 from psimil.model.features import as_real
 from psimil.model.kernels import Kernel
-from psimil.model.label_posteriors import RULES
+from psimil.paper.augmented import Augmented
 from psimil.paper.kernel_steps import PaperLearning
+from psimil.paper.label_posteriors import RULES
 from psimil.paper.published import SURROGATE, UnitSparseGP
+from psimil.predictive.aggregates import AGGREGATES
+from psimil.predictive.referral import RULE as REFERRAL
+from psimil.predictive.referral import read_referral
 
 # What names of the paper and of its published code plug into inference
 PLUG_INS: dict[tuple[str, str], dict[str, Any]] = {
+    ("posterior", "augmented"): {"algorithm": Augmented},
     ("label_posterior", "mean_field"): {"rule": RULES["mean_field"]},
     ("label_posterior", "max"): {"rule": SURROGATE},
     ("residual", "unit"): {"prior": UnitSparseGP, "residual": "full"},
-    ("hyperparameters", "paper"): {"learning": PaperLearning()},
-    ("hyperparameters", "published"): {"learning": PaperLearning(published=True)},
+    ("hyperparameters", "paper"): {"algorithm": partial(Augmented, learning=PaperLearning())},
+    ("hyperparameters", "published"): {"algorithm": partial(Augmented, learning=PaperLearning(published=True))},
 }
 
 NUMBER = (int, float, np.integer, np.floating)
@@ -54,6 +57,7 @@ def _optional(constraint: Constraint) -> Constraint:
     return constraint[0], lambda v: v is None or constraint[1](v)
 
 
+COUNT = _whole(1)
 FLAG: Constraint = ("True or False", lambda v: isinstance(v, (bool, np.bool_)))
 SHARE = _real("a number between 0 and 1", lambda v: 0 < v < 1)
 
@@ -68,7 +72,7 @@ def _is_referral(value: Any) -> bool:
 
 FREE: Constraint = ("", lambda v: v is None)  # of parameters that are looked at elsewhere
 CONSTRAINTS: dict[str, Constraint] = {
-    "n_inducing": ('"auto" or a whole number >= 1', lambda v: v == "auto" or _whole(1)[1](v)),
+    "n_inducing": ('"auto" or a whole number >= 1', lambda v: v == "auto" or COUNT[1](v)),
     "inducing": _one_of("kmeans_by_label", "kmeans", "greedy_variance"),
     "H": _real("a number > 0", lambda v: v > 0),
     "label_posterior": _one_of("exact", "mean_field", "max"),
@@ -77,20 +81,20 @@ CONSTRAINTS: dict[str, Constraint] = {
     "posterior": _one_of(None, "variational", "sampled", "augmented"),
     "hyperparameters": _one_of("bound", "paper", "published", None),
     "log_z": _one_of("logistic", "jensen", "rff", "none"),
-    "aggregate": _one_of("auto", *AGGREGATES),
+    "aggregate": _one_of(*AGGREGATES),
     "start": ('"labels" or a number in (0, 1]', lambda v: v == "labels" or _real("", lambda v: 0 < v <= 1)[1](v)),
     "max_iter": _whole(0),
     "tol": _optional(_real("a number >= 0", lambda v: v >= 0)),
     "accelerate": FLAG,
     "early_stopping": _one_of(None, "auc", "log_loss", "loo"),
-    "patience": _whole(1),
+    "patience": COUNT,
     "calibrate": _one_of(None, "auto", True, False),
     "threshold": _optional(SHARE),
     "false_positive_rate": _optional(SHARE),
     "referral": (REFERRAL, _is_referral),
     "standardize": FLAG,
     "warm_start": FLAG,
-    "chunk_size": _optional(_whole(1)),
+    "chunk_size": _optional(COUNT),
     "dtype": _one_of("float64", "float32"),
     "expectation": _one_of("quadrature", "sample"),
     "level": SHARE,
@@ -99,18 +103,20 @@ CONSTRAINTS: dict[str, Constraint] = {
     "verbose": ("a whole number >= 0", lambda v: isinstance(v, (Integral, np.bool_)) and int(v) >= 0),
 }
 
-SETTLED_BOUND = 5e-4  # rise per bag below which passes of the augmented posterior end
+# Defaults that depend on the posterior; tol is of the bound per bag, or of q(v)
+OF_AUGMENTED: dict[str, Any] = {"calibrate": "auto", "tol": 5e-4}
+OF_VARIATIONAL: dict[str, Any] = {"calibrate": False, "tol": 0.01}
 
 # Values of earlier versions, and what stands in their place: said in errors, and put into parameters of older files
 RENAMED: dict[tuple[str, str], Any] = {
     ("hyperparameters", "collapsed"): "bound",
     ("hyperparameters", "loo"): "bound",
+    ("aggregate", "auto"): "noisy_or",
 }
 # What 1.0.0 did where its files say nothing: it had one posterior and one rule of referral, and other defaults
 OF_1_0_0: dict[str, Any] = {
     "n_inducing": 200,
     "posterior": "augmented",
-    "aggregate": "auto",
     "calibrate": "auto",
     "referral": "interval",
 }
@@ -150,6 +156,19 @@ def renewed(stored: dict[str, Any]) -> dict[str, Any]:
     return current if "posterior" in stored else OF_1_0_0 | current
 
 
+def resolved(estimator: Any) -> dict[str, Any]:
+    """All parameters of an estimator, with the density that None stands for.
+
+    Examples
+    --------
+    >>> from psimil import GVGPMIL
+    >>> resolved(GVGPMIL())["density"]
+    GammaMixture(alpha=1.0, beta=1.0)
+    """
+    density = estimator._default_density if estimator.density is None else estimator.density
+    return {one.name: getattr(estimator, one.name) for one in fields(estimator)} | {"density": density}
+
+
 def options_of(parameters: dict[str, Any], n_features: int) -> Options:
     """The parameters of an estimator as inference takes them, checked.
 
@@ -178,10 +197,8 @@ def options_of(parameters: dict[str, Any], n_features: int) -> Options:
     if boundless and parameters["hyperparameters"] == "bound":
         raise InputError(f'{boundless} has no bound; use hyperparameters "published", "paper" or None.')
     values = {f.name: parameters[f.name] for f in fields(Options) if f.name in parameters} | {"posterior": posterior}
-    if parameters["calibrate"] is None:
-        values["calibrate"] = "auto" if posterior == "augmented" else False
-    if parameters["tol"] is None:
-        values["tol"] = SETTLED_BOUND if posterior == "augmented" else Options.tol
+    usual = OF_AUGMENTED if posterior == "augmented" else OF_VARIATIONAL
+    values |= {name: value for name, value in usual.items() if parameters[name] is None}
     if parameters["inducing_points"] is not None:
         Z = as_real(parameters["inducing_points"], "inducing_points")
         if Z.ndim != 2 or Z.shape[1] != n_features or len(Z) == 0 or not np.isfinite(Z).all():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 
 import numpy as np
@@ -14,7 +13,7 @@ from sklearn.utils import Tags
 
 from psimil.estimators.fitted import FittedAttributes
 from psimil.estimators.inputs import check_fingerprint_of, features_of, read_bags
-from psimil.estimators.parameters import check_parameters
+from psimil.estimators.parameters import check_parameters, resolved
 from psimil.files.model_file import ModelFile, save_model
 from psimil.foundations.errors import InputError, NotFitted
 from psimil.inference.prediction import Prediction
@@ -233,11 +232,6 @@ class BagPredictor(FittedAttributes, ClassifierMixin, BaseEstimator):
         weights = None if sample_weight is None else values_of_bags(sample_weight, found, "weights")
         return float(accuracy_score(values_of_bags(y, found), self.predict(found), sample_weight=weights))
 
-    def _resolved(self: Any) -> dict[str, Any]:
-        """All parameters, with the density that None stands for."""
-        density = self._default_density if self.density is None else self.density
-        return {one.name: getattr(self, one.name) for one in fields(self)} | {"density": density}
-
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a safetensors file, atomically; it holds no training rows.
 
@@ -258,7 +252,7 @@ class BagPredictor(FittedAttributes, ClassifierMixin, BaseEstimator):
         """
         self._model()
         check_parameters({"feature_fingerprint": self.feature_fingerprint})
-        parameters = {k: v for k, v in self._resolved().items() if k not in _NOT_STORED}  # of a PsiVGPMIL, as it loads
+        parameters = {k: v for k, v in resolved(self).items() if k not in _NOT_STORED}  # of a PsiVGPMIL, as it loads
         known = (self.feature_fingerprint, self.training_counts_, VERSION, self._feature_names, self._classes)
         save_model(path, ModelFile(self.model_, parameters, *known))
 

@@ -15,13 +15,12 @@ from sklearn.exceptions import ConvergenceWarning
 from psimil.estimators.execution import callbacks_of, evaluation_of, execution_of
 from psimil.estimators.inputs import read_bags, read_instance_labels, read_labels, read_random_state, read_weights
 from psimil.estimators.online import OnlineLearning
-from psimil.estimators.parameters import options_of, renewed
+from psimil.estimators.parameters import options_of, renewed, resolved
 from psimil.estimators.predictor import BagPredictor
 from psimil.estimators.voice import aloud
 from psimil.files.model_file import load_model
 from psimil.foundations.errors import InputError
-from psimil.inference.execution import Execution
-from psimil.inference.options import Parameters
+from psimil.inference.options import Execution, Parameters
 from psimil.inference.preparation import Supervision
 from psimil.inference.training import Callback, train
 from psimil.model.densities import Density, GammaMixture, HyperbolicSecant
@@ -62,8 +61,8 @@ class PsiVGPMIL(OnlineLearning, BagPredictor, Parameters):
         them; None keeps it.
     log_z : {"logistic", "jensen", "rff", "none"}, default "logistic"
         log Z of other densities on the paper's objective; the bound learns kernels on the hyperbolic secant instead.
-    aggregate : {"auto", "noisy_or", "max"}, default "noisy_or"
-        From instances to bags; "auto" takes what gives out-of-bag bags the higher likelihood.
+    aggregate : {"noisy_or", "max"}, default "noisy_or"
+        From instances to bags: one positive instance makes a bag positive, or the most probable instance stands for it.
     start : "labels" or float, default "labels"
         Start from the bag labels, or from pi ~ U(0, start).
     max_iter : int, default 100
@@ -188,7 +187,7 @@ class PsiVGPMIL(OnlineLearning, BagPredictor, Parameters):
             raise InputError("fit needs bag labels: fit(bags, y). requires y to be passed, but the target y is None")
         found = read_bags(bags, bag_ids)
         classes, T = read_labels(y, found, positive=self.positive, from_rows=bag_ids is not None)
-        options = options_of(self._resolved(), found.n_features)
+        options = options_of(resolved(self), found.n_features)
         weights = np.ones(len(found)) if sample_weight is None else read_weights(sample_weight, found)
         known = None if y_instances is None else read_instance_labels(y_instances, found, T, self.H)
         supervision, rng = Supervision(T, weights, known), read_random_state(self.random_state)

@@ -9,8 +9,8 @@ from typing import Any
 from numpy.typing import NDArray
 
 from psimil.foundations.errors import InputError
-from psimil.inference.referral import Referral
 from psimil.inference.sampled import Chains
+from psimil.predictive.referral import Referral
 
 Array = NDArray[Any]
 

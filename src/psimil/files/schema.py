@@ -11,17 +11,15 @@ from numpy.typing import NDArray
 
 from psimil.files.learned_facts import above_zero, chains_from, is_number, referral_from, without_draws
 from psimil.foundations.errors import InputError, ModelFileError
-from psimil.inference.aggregates import AGGREGATES
-from psimil.inference.moments import Calibration
 from psimil.inference.novelty import Novelty
-from psimil.inference.posterior import Posterior
-from psimil.inference.sparse_gp import SparseGP
+from psimil.inference.sparse_gp import Posterior, Scaling, SparseGP
 from psimil.inference.thresholds import InstanceRecalibration
 from psimil.inference.trained import TrainedModel
 from psimil.model.densities import GammaMixture, HyperbolicSecant, SmoothLaplace, StudentT
 from psimil.model.kernels import RBF, Constant, Kernel, Linear, Matern32, Matern52, Sum
-from psimil.model.scaling import Scaling
 from psimil.paper.published import ClippedGammaMixture, UnitSparseGP
+from psimil.predictive.aggregates import AGGREGATES
+from psimil.predictive.moments import Calibration
 
 Array = NDArray[Any]
 

@@ -93,3 +93,15 @@ def expectation(function: Callable[[Array], Array], mean: Array, variance: Array
     x, w = gauss_hermite(order)
     f = np.asarray(mean)[..., None] + np.sqrt(variance)[..., None] * x
     return np.asarray(function(f) @ w)
+
+
+def antithetic_draws(size: int, count: int, seed: int) -> Array:
+    """(M, S) standard normal draws, the second half the first with its sign changed.
+
+    Examples
+    --------
+    >>> antithetic_draws(3, 4, seed=0).sum(axis=1)
+    array([0., 0., 0.])
+    """
+    half = np.random.default_rng(seed).standard_normal((size, max(count // 2, 1)))
+    return np.hstack([half, -half])

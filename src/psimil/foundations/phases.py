@@ -89,15 +89,3 @@ def tell_plan(phases: Mapping[str, float]) -> None:
     """
     for listener in _listeners.get():
         listener(Plan(phases))
-
-
-def tell_phases(*, learned: bool, moves: bool) -> None:
-    """Tell the phases that a fit is to go through, each with the passes that it is worth.
-
-    Parameters
-    ----------
-    learned : the kernel is learned before the passes.
-    moves : the kernel moves between passes.
-    """
-    plan = {LEARNING: CLIMB} if learned else {}
-    tell_plan(plan | {PASSES["fit"]: CLIMB if moves else REST, THRESHOLDS: LAST})

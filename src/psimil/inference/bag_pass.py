@@ -20,10 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psimil.foundations.linalg import symmetric
-from psimil.inference.log_z import prior_log_z
-from psimil.inference.posterior import Posterior
-from psimil.inference.shards import BagRange, Shard, Shards
-from psimil.inference.sparse_gp import SparseGP
+from psimil.foundations.logistic import antithetic_draws
+from psimil.inference.shards import Shard, Shards, prior_log_z
+from psimil.inference.sparse_gp import Posterior, SparseGP
+from psimil.model.bags import BagRange
 from psimil.model.densities import is_logistic
 
 Array = NDArray[Any]
@@ -106,18 +106,6 @@ class BagLocal:
     def gradient_at(self, mu: Array, rows: slice) -> Array:
         """The expected gradient of some instances, wherever their means mu are."""
         return np.asarray(self.gradient[rows])
-
-
-def antithetic_draws(size: int, count: int, seed: int) -> Array:
-    """(M, S) standard normal draws, the second half the first with its sign changed.
-
-    Examples
-    --------
-    >>> antithetic_draws(3, 4, seed=0).sum(axis=1)
-    array([0., 0., 0.])
-    """
-    half = np.random.default_rng(seed).standard_normal((size, max(count // 2, 1)))
-    return np.hstack([half, -half])
 
 
 def draws_for(instances: int, fewer: int = 1) -> int:

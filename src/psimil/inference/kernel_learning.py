@@ -26,10 +26,10 @@ from numpy.typing import NDArray
 from psimil.foundations.errors import NumericalFailure
 from psimil.foundations.phases import LEARNING, tell
 from psimil.inference.bag_pass import cached_ranges, draws_of, first_noise
-from psimil.inference.posterior import Posterior
-from psimil.inference.shards import BagRange, Shard
-from psimil.inference.sparse_gp import SparseGP
+from psimil.inference.shards import Shard
+from psimil.inference.sparse_gp import Posterior, SparseGP
 from psimil.inference.variational import Iterate, climb, newton
+from psimil.model.bags import BagRange
 
 Array = NDArray[Any]
 

@@ -15,18 +15,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.compute.blas import multiply_upper
-from psimil.foundations.linalg import floored, solve_lower
-from psimil.foundations.logistic import softplus
-from psimil.inference.bag_pass import antithetic_draws
-from psimil.inference.calibration import LatentBags
-from psimil.inference.dependence import DRAWS, Dependence, dependence_of, stretch
+from psimil.foundations.linalg import floored, multiply_upper, solve_lower
+from psimil.foundations.logistic import antithetic_draws, softplus
+from psimil.inference.algorithm import Record
 from psimil.inference.options import Options
 from psimil.inference.prediction import BagLayout, Prediction
-from psimil.inference.records import Record
-from psimil.inference.shards import BagRange, Shard
+from psimil.inference.shards import Shard
 from psimil.inference.thresholds import taught
 from psimil.inference.trained import TrainedModel
+from psimil.model.bags import BagRange
+from psimil.predictive.aggregates import DRAWS, Dependence, dependence_of, stretch
+from psimil.predictive.calibration import LatentBags
 
 Array = NDArray[Any]
 

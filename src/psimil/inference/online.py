@@ -1,9 +1,6 @@
-"""Bags that arrive over time: one natural-gradient step of q(v) for each batch, and scores before it has learned them.
+"""Bags that arrive over time: one step of q(v) for each batch, and scores before it has learned them.
 
-For the variational posterior q(v) so far is the prior of the new bags, to whose bound one Newton step is made: every
-bag counts once. For the augmented one, with W bags seen before and w new ones, the sums behind q(v) grow by (W + w) /
-W, as if the bags seen so far spoke for all, and q(v) moves towards the sums of the new bags by a step of
-:func:`psimil.inference.minibatches.step_size` with share w / (W + w), at which every bag counts once. Scaling, inducing
+How q(v) takes the bags in is the business of the algorithm that found it; every bag counts once. Scaling, inducing
 points and kernel stay those of the first batch. Calibration and thresholds come from the latest bags as they were
 predicted before the model learned them.
 """
@@ -17,20 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psimil.compute.numpy_backend import single_threaded_blas
-from psimil.inference.bag_pass import bag_pass_over, draws_of, first_noise
-from psimil.inference.calibration import LatentBags
-from psimil.inference.dependence import joined
-from psimil.inference.minibatches import natural_step, step_size
 from psimil.inference.options import Options
-from psimil.inference.passes import run_pass
-from psimil.inference.posterior import grown, latent_moments
 from psimil.inference.preparation import Supervision
 from psimil.inference.shards import Shard
+from psimil.inference.sparse_gp import latent_moments
 from psimil.inference.thresholds import taught
 from psimil.inference.trained import TrainedModel
-from psimil.inference.variational import with_bags
+from psimil.model.bag_likelihoods import Labels
 from psimil.model.bags import Bags
-from psimil.model.label_posteriors import Labels
+from psimil.predictive.aggregates import joined
+from psimil.predictive.calibration import LatentBags
 
 Array = NDArray[Any]
 
@@ -53,24 +46,15 @@ class Online:
         labels = Labels(supervision.T, bags.offsets, np.log(options.H), supervision.known)
         X = model.scaling.apply(bags.X, model.dtype)
         shard = Shard(X, labels, weights, options.density, options.rule, options.backend)
-        total = self.weight + float(weights.sum())
-        share = float(weights.sum()) / total
         with single_threaded_blas():
             latent = latent_moments(model.gp, model.posterior, X)
             dependence = model.dependence(bags, latent) if model.joint else None
-            if options.posterior != "augmented":
-                noise = first_noise(model.gp, len(X), model.seed)
-                q = with_bags(model.posterior, bag_pass_over(shard, model.gp, draws_of(model.posterior, noise))[0])
-            else:
-                rho = step_size(self.steps, share, len(X) / model.gp.size)
-                sums = run_pass(shard, model.gp, model.posterior)[1].scaled(1.0 / share)
-                q = natural_step(grown(model.posterior, total / self.weight), sums, rho)
+            q = options.algorithm(options, model.seed).more(model.gp, model.posterior, shard, self.weight, self.steps)
         unseen = _joined(self.unseen, LatentBags(*latent, bags.offsets, supervision.T, weights, dependence=dependence))
         model = replace(model, posterior=q, chains=None)
         if min(unseen.T.sum(), len(unseen.T) - unseen.T.sum()) >= ENOUGH:
-            aggregate = "noisy_or" if options.aggregate == "auto" else options.aggregate
-            model = taught(model, replace(unseen, aggregate=aggregate), options)
-        return Online(model, total, self.steps + 1, unseen)
+            model = taught(model, replace(unseen, aggregate=options.aggregate), options)
+        return Online(model, self.weight + float(weights.sum()), self.steps + 1, unseen)
 
 
 def _joined(before: LatentBags | None, new: LatentBags) -> LatentBags:

@@ -1,7 +1,8 @@
-"""The choices of a fit, as inference sees them: checked, with names of plug-ins resolved."""
+"""The choices of a fit, checked and with names of plug-ins resolved, and how it is computed apart from them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,11 +11,11 @@ from numpy.typing import NDArray
 
 from psimil.compute.backend import Backend
 from psimil.compute.numpy_backend import NUMPY
-from psimil.inference.ascent import FIXED, KernelLearning
+from psimil.inference.algorithm import Algorithm, Record, Variational
+from psimil.inference.shards import Shards, StreamedShards
 from psimil.inference.sparse_gp import SparseGP
 from psimil.model.densities import Density, HyperbolicSecant
 from psimil.model.kernels import Kernel
-from psimil.model.label_posteriors import EXACT, Rule
 
 Array = NDArray[Any]
 
@@ -65,9 +66,8 @@ class Options(Parameters):
     Parameters
     ----------
     density : psi.
-    posterior : "variational", "sampled" or "augmented".
-    rule : of the label posterior.
-    learning : how the kernel moves between passes; fixed where it is learned before them.
+    algorithm : makes the one that finds q(v), from these options and a seed.
+    rule : of the label posterior, for algorithms that have one; None is the exact one.
     prior : the class of the sparse GP.
     backend : works out the products.
     """
@@ -75,7 +75,47 @@ class Options(Parameters):
     density: Density = HyperbolicSecant()  # noqa: RUF009 - frozen
     calibrate: str | bool = False
     tol: float = 0.01
-    rule: Rule = EXACT
-    learning: KernelLearning = FIXED
+    algorithm: Callable[[Options, int], Algorithm] = Variational
+    rule: Any = None
     prior: type[SparseGP] = SparseGP
     backend: Backend = NUMPY
+
+
+@dataclass(frozen=True, eq=False)
+class Progress:
+    """All that a fit over shards needs to go on as if it had never been interrupted.
+
+    Parameters
+    ----------
+    stage : "fit" or "batches".
+    record : the last complete pass.
+    history : one row per pass so far, of all stages.
+    converged, stopped : whether the bound has settled, and whether the stage ends with this pass.
+    rng : state of the generator.
+    """
+
+    stage: str
+    record: Record
+    history: list[dict[str, Any]]
+    converged: bool
+    stopped: bool
+    rng: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Execution:
+    """How a fit is computed.
+
+    Parameters
+    ----------
+    batch_bags : bags of a minibatch; None for passes over all bags.
+    spread : who works out the shards, such as a cluster; None for this process.
+    keep : called after every complete pass, to write a checkpoint.
+    begun : what an earlier run of the same fit kept last; this one goes on from there and ends with the same bits, on
+        the same kind of machine.
+    """
+
+    batch_bags: int | None = None
+    spread: Callable[[StreamedShards], Shards] | None = None
+    keep: Callable[[Progress], None] | None = None
+    begun: Progress | None = None

@@ -11,15 +11,13 @@ from numpy.typing import NDArray
 from scipy.special import logit, ndtri
 
 from psimil.foundations.errors import InputError
-from psimil.inference.aggregates import AGGREGATES, BagMoments
-from psimil.inference.dependence import Dependence
-from psimil.inference.drawn import Bounds
-from psimil.inference.intervals import instance_interval
-from psimil.inference.moments import InstanceMoments
 from psimil.inference.novelty import NOVEL
 from psimil.inference.prediction_table import bag_table, instance_table
-from psimil.inference.referral import BOTH, KEPT, NEAR, UNLIKE
 from psimil.model.bag_checks import per_instance
+from psimil.predictive.aggregates import AGGREGATES, BagMoments, Dependence
+from psimil.predictive.drawn import Bounds
+from psimil.predictive.moments import InstanceMoments, instance_interval
+from psimil.predictive.referral import BOTH, KEPT, NEAR, UNLIKE
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -15,14 +15,13 @@ from psimil.foundations.errors import DataWarning, InputError
 from psimil.foundations.phases import INDUCING, tell
 from psimil.inference.options import Options
 from psimil.inference.shards import SHARD_ROWS, Shard, Shards, StreamedShards
-from psimil.inference.sparse_gp import SparseGP
+from psimil.inference.sparse_gp import Scaling, SparseGP
 from psimil.inference.trained import TrainedModel
+from psimil.model.bag_likelihoods import Labels
 from psimil.model.bags import Bags
 from psimil.model.densities import is_logistic
 from psimil.model.inducing import SAMPLE_PER_POINT, choose_inducing
 from psimil.model.kernels import RBF, Linear
-from psimil.model.label_posteriors import Labels
-from psimil.model.scaling import Scaling
 
 Array = NDArray[Any]
 

@@ -31,7 +31,7 @@ from scipy.stats import rankdata
 from psimil.foundations.errors import DataWarning, NumericalFailure
 from psimil.foundations.numbers import at_least
 from psimil.foundations.phases import tell
-from psimil.inference.posterior import Posterior
+from psimil.inference.sparse_gp import Posterior
 
 Array = NDArray[Any]
 LogPosterior = Callable[[Array], tuple[Array, Array]]  # v (M, C) of C chains -> log density (C,) and gradient (M, C)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import pairwise
-from typing import Any, NamedTuple, Protocol, TypeVar
+from itertools import count, pairwise
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,43 +19,15 @@ from numpy.typing import NDArray
 from psimil.compute.backend import Backend
 from psimil.compute.numpy_backend import NUMPY
 from psimil.foundations.phases import tell
-from psimil.inference.sparse_gp import SparseGP
-from psimil.model.bag_likelihoods import BagLikelihood, IndependentLabels
-from psimil.model.densities import Density
-from psimil.model.label_posteriors import EXACT, Labels, Rule
-from psimil.model.scaling import Scaling
+from psimil.inference.sparse_gp import Scaling, SparseGP
+from psimil.model.bag_likelihoods import BagLikelihood, IndependentLabels, Labels
+from psimil.model.bags import BagRange, split_bags
+from psimil.model.densities import Density, jensen
 
 Array = NDArray[Any]
 Result = TypeVar("Result")
 
 SHARD_ROWS = 16_384  # target number of instances per shard: full speed of products, and small enough to read ahead
-
-
-class BagRange(NamedTuple):
-    """Whole bags first to last - 1, instances start to stop - 1."""
-
-    first: int
-    last: int
-    start: int
-    stop: int
-
-    @property
-    def rows(self) -> slice:
-        """Its instances."""
-        return slice(self.start, self.stop)
-
-
-def split_bags(offsets: Array, rows: int) -> list[BagRange]:
-    """Ranges of about ``rows`` instances, each of whole bags, the same for every way of running.
-
-    Examples
-    --------
-    >>> split_bags(np.array([0, 3, 4, 8]), 4)
-    [BagRange(first=0, last=2, start=0, stop=4), BagRange(first=2, last=3, start=4, stop=8)]
-    """
-    targets = np.arange(rows, offsets[-1], rows)
-    cuts = np.unique(np.concatenate([[0], np.searchsorted(offsets, targets), [len(offsets) - 1]]))
-    return [BagRange(int(a), int(b), int(offsets[a]), int(offsets[b])) for a, b in pairwise(cuts)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +42,7 @@ class Shard:
     labels : bag labels, offsets, log H and known instance labels.
     weights : (B,) weight of each bag; weight 2 equals the bag twice.
     density : psi.
-    rule : of the label posterior.
+    rule : of the label posterior, for algorithms that have one; None is the exact one.
     backend : works out the products.
     rows : instances that are worked on within the cache of a core, at most.
     keep : whether V stays in memory from pass to pass.
@@ -81,7 +53,7 @@ class Shard:
     labels: Labels
     weights: Array
     density: Density
-    rule: Rule = EXACT
+    rule: Any = None
     backend: Backend = NUMPY
     rows: int = 2000
     keep: bool = False
@@ -150,13 +122,23 @@ class Shard:
         """Itself."""
         return self
 
-    def with_density(self, density: Density) -> Shard:
-        """The same data under another density."""
-        return replace(self, density=density)
-
     def map(self, task: Callable[[Shard], Result], ranges: Iterable[BagRange] | None = None) -> Iterator[Result]:
         """One result."""
         yield task(self)
+
+
+def prior_log_z(shard: Shard, gp: SparseGP) -> float:
+    """Jensen's log Z of the shard's instances, summed."""
+    if shard.keep and shard.kept.get("log_z_of") is gp:
+        return float(shard.kept["log_z"])
+    total = 0.0
+    for bags in shard.ranges:
+        V, _ = shard.rows_of_V(gp, bags)
+        value, _ = jensen(shard.density, gp.prior_variance(shard.X[bags.rows], V))
+        total += float(shard.instance_weights[bags.rows] @ value)
+    if shard.keep:
+        shard.kept.update(log_z_of=gp, log_z=total)
+    return total
 
 
 class Shards(Protocol):
@@ -182,9 +164,6 @@ class Shards(Protocol):
     def in_memory(self) -> Shard | None:
         """All data as one shard; None where only sums over shards can be had."""
 
-    def with_density(self, density: Density) -> Shards:
-        """The same data under another density."""
-
     def map(self, task: Callable[[Shard], Result], ranges: Iterable[BagRange] | None = None) -> Iterator[Result]:
         """The task's results for these shards, or for all, in their order."""
 
@@ -209,7 +188,7 @@ class StreamedShards:
     weights: Array
     scaling: Scaling
     density: Density
-    rule: Rule = EXACT
+    rule: Any = None
     rows: int = SHARD_ROWS
     dtype: str = "float64"
     backend: Backend = NUMPY
@@ -220,10 +199,6 @@ class StreamedShards:
     def ranges(self) -> list[BagRange]:
         """The bags of each shard."""
         return split_bags(self.labels.offsets, self.rows)
-
-    def with_density(self, density: Density) -> StreamedShards:
-        """The same data under another density."""
-        return replace(self, density=density)
 
     def shard(self, bags: BagRange) -> Shard:
         """One shard, read and scaled."""
@@ -244,3 +219,23 @@ class StreamedShards:
                 if len(ranges) > 1:
                     tell("parts of the data", number + 1, len(ranges))
                 yield result
+
+
+def epochs(
+    shards: Shards, rng: np.random.Generator, done: int = 0
+) -> Iterator[tuple[int, Iterator[tuple[BagRange, float]]]]:
+    """Passes in minibatches, without end: the number of each, and its batches with their shares of all weight.
+
+    Parameters
+    ----------
+    shards : each of them is a batch; their order is drawn anew for every pass.
+    done : passes of an earlier run.
+    """
+    ranges, total = list(shards.ranges), float(shards.weights.sum())
+
+    def batches() -> Iterator[tuple[BagRange, float]]:
+        for place, batch in enumerate(ranges[i] for i in rng.permutation(len(ranges))):
+            yield batch, float(shards.weights[batch.first : batch.last].sum()) / total
+            tell("minibatches", place + 1, len(ranges))
+
+    return ((number, batches()) for number in count(done + 1))

@@ -1,7 +1,11 @@
-"""The sparse GP prior in whitened coordinates: f = V v + residual, v ~ N(0, I)."""
+"""The sparse GP, from features to q(f): their scaling, the prior in whitened coordinates, q(v), and Eq. (30).
+
+A priori f = V v + residual with v ~ N(0, I) at features in model coordinates; then q(v) = N(m, S).
+"""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,14 +15,72 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack
 
-from psimil.compute.blas import multiply_upper, solve_lower_right
-from psimil.foundations.linalg import cholesky, inverse_upper, nonnegative
+from psimil.compute.numpy_backend import chunk_rows, ordered_map, scratch, single_threaded_blas
+from psimil.foundations.errors import DataWarning
+from psimil.foundations.linalg import cholesky, inverse_upper, multiply_upper, nonnegative, solve_lower_right
 from psimil.model.kernels import Kernel
 
 Array = NDArray[Any]
 
+FARTHEST = {"float64": 1e150, "float32": 1e15}  # squares of standardised features stay finite up to here
 VERY_WELL_CONDITIONED = 1e-3  # reciprocal condition of L above which its square costs no more than six digits
 WELL_CONDITIONED = {8: 1e-5, 4: 1e-3}  # of L, by bytes: above it K_xz (L^-T R^-T) keeps ten or four digits
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """x -> (x - location) / scale, feature by feature.
+
+    Examples
+    --------
+    >>> Scaling.fit(np.array([[0.0], [2.0]])).apply(np.array([[4.0]]))
+    array([[3.]])
+    """
+
+    location: Array
+    scale: Array
+
+    @classmethod
+    def identity(cls, n_features: int) -> Scaling:
+        """Leave features as they are."""
+        return cls(np.zeros(n_features), np.ones(n_features))
+
+    @classmethod
+    def fit(cls, X: Array) -> Scaling:
+        """Mean and standard deviation of each column of X (N, D); constant columns keep scale 1, with a warning."""
+        X = np.asarray(X, dtype=np.float64)
+        largest = np.abs(X).max(axis=0, initial=0.0)
+        unit = np.where(largest > 0, largest, 1.0)  # so that neither sums nor squares leave the range of a double
+        scaled = X / unit
+        location = scaled.mean(axis=0)
+        scale = (scaled - location).std(axis=0) * unit
+        location = location * unit
+        constant = np.ptp(X, axis=0) == 0
+        if constant.any() and not constant.all():
+            columns = ", ".join(map(str, np.flatnonzero(constant)[:10])) + (", ..." if constant.sum() > 10 else "")
+            warnings.warn(
+                f"{int(constant.sum())} features are constant and carry no information (columns {columns}).",
+                DataWarning,
+                stacklevel=3,
+            )
+        elif constant.all():
+            warnings.warn("all features are constant; instances cannot be told apart.", DataWarning, stacklevel=3)
+        usable = ~constant & (scale > 0) & np.isfinite(scale)
+        return cls(location, np.where(usable, scale, 1.0))
+
+    def apply(self, X: Array, dtype: Any = np.float64) -> Array:
+        """(N, D) features in model coordinates; beyond FARTHEST they count as just as far."""
+        farthest = FARTHEST[np.dtype(dtype).name]
+        if self.location.any() or (self.scale != 1.0).any():
+            with np.errstate(over="ignore"):
+                X = (X - self.location) / self.scale
+        if max(float(X.max(initial=0.0)), -float(X.min(initial=0.0))) > farthest:
+            X = np.clip(X, -farthest, farthest)
+        return np.ascontiguousarray(X, dtype=dtype)
+
+    def invert(self, Z: Array) -> Array:
+        """(M, D) points back in the units of the input."""
+        return Z * self.scale + self.location
 
 
 @dataclass(frozen=True)
@@ -55,7 +117,8 @@ class SparseGP:
 
     def with_parameters(self, log_parameters: Array) -> Self:
         """The same inducing points under other kernel parameters (P,)."""
-        return self.rebuilt(self.kernel.with_log_parameters(log_parameters))
+        kernel = self.kernel.with_log_parameters(log_parameters)
+        return type(self).build(kernel, self.Z, bias=self.bias, residual=self.residual)
 
     @property
     def size(self) -> int:
@@ -89,7 +152,7 @@ class SparseGP:
         A[: len(self.Z), : len(self.Z)] = self.L_inverse_T
         return A
 
-    def features(self, X: Array, K: Array | None = None, out: Array | None = None, *, whiten: bool = True) -> Array:
+    def features(self, X: Array, out: Array | None = None, *, whiten: bool = True) -> Array:
         """V = K_xz L^-T (n, M) of Eq. (3), with the column b for a constant mean; dtype of X; in ``out`` if given.
 
         Without ``whiten`` it is K_xz, with that column.
@@ -98,10 +161,7 @@ class SparseGP:
         if self.bias:
             V[:, -1] = self.bias
         kernel_part = V[:, : len(self.Z)]
-        if K is None:
-            self.kernel.gram(X, self.Z.astype(X.dtype, copy=False), out=kernel_part)
-        else:
-            kernel_part[:] = K
+        self.kernel.gram(X, self.Z.astype(X.dtype, copy=False), out=kernel_part)
         if not whiten:
             return V
         if self.well_conditioned(X.itemsize):  # four times as fast as the solve
@@ -136,3 +196,99 @@ class SparseGP:
         if self.residual == "projected":
             return self.explained_variance(V) + self.bias**2
         return np.asarray(self.kernel.diagonal(X), dtype=np.float64) + self.bias**2
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """q(v) = N(m, S) with S = (R R')^-1: Eqs. (8) and (23) with u = L v.
+
+    Parameters
+    ----------
+    m : (M,) mean.
+    R : (M, M) lower Cholesky factor of the precision.
+
+    Examples
+    --------
+    >>> Posterior.prior(2).kl
+    0.0
+    """
+
+    m: Array
+    R: Array
+
+    @classmethod
+    def prior(cls, size: int) -> Posterior:
+        """The prior N(0, I): Eq. (2) with u = L v."""
+        return cls(np.zeros(size), np.eye(size))
+
+    @cached_property
+    def U(self) -> Array:
+        """R^-T (M, M), upper triangular: S = U U'."""
+        return inverse_upper(self.R)
+
+    @property
+    def S(self) -> Array:
+        """(M, M) covariance."""
+        return self.U @ self.U.T
+
+    @property
+    def kl(self) -> float:
+        """KL(q(v) || N(0, I))."""
+        trace = np.square(self.U).sum()
+        return float(0.5 * (trace + self.m @ self.m - len(self.m)) + np.log(np.diag(self.R)).sum())
+
+
+@dataclass(frozen=True)
+class KernelState:
+    """A kernel with the q(v) that belongs to it."""
+
+    gp: SparseGP
+    posterior: Posterior
+
+    @classmethod
+    def first(cls, gp: SparseGP) -> KernelState:
+        """With q(v) = N(0, s^2 I) and latent standard deviations of about a tenth: the labels speak first.
+
+        From a wide start a Gamma density with a large kernel variance falls into its remote fixed point, where |f|
+        grows with the number of instances (docs/derivations.md).
+        """
+        scale = np.sqrt(float(np.max(gp.kernel.diagonal(gp.Z))) + gp.bias**2)
+        return cls(gp, Posterior(np.zeros(gp.size), np.eye(gp.size) / (0.1 / scale)))
+
+
+@single_threaded_blas()
+def latent_moments(gp: SparseGP, posterior: Posterior, X: Array) -> tuple[Array, Array]:
+    """Mean and variance (N,) of f at X (N, D), Eq. (30): mu = V m, s2 = k~ + |V R^-T|^2.
+
+    When K_zz is well conditioned and there is no residual, one triangular product K_xz (L^-T R^-T) does.
+    """
+    dtype, rows = X.dtype, chunk_rows(gp.size, X.dtype)
+    mu, s2 = np.empty(len(X)), np.empty(len(X))
+    fused = gp.residual == "projected" and gp.well_conditioned(X.itemsize)
+    M, Z, U, m = len(gp.Z), gp.Z.astype(dtype), posterior.U.astype(dtype), posterior.m.astype(dtype)
+    # K_xz times these two columns gives the mean and, with a constant mean, the last column of W
+    columns = gp.L_inverse_T @ np.column_stack([posterior.m[:M], posterior.U[:M, -1]])
+    T = np.ascontiguousarray(gp.L_inverse_T @ posterior.U[:M, :M], dtype=dtype)
+    columns = columns.astype(dtype)
+
+    def fused_part(start: int) -> None:
+        part = slice(start, start + rows)
+        W = gp.kernel.gram(X[part], Z, out=scratch("W", (len(X[part]), M), dtype))
+        both = W @ columns
+        mu[part] = both[:, 0] + (gp.bias * m[-1] if gp.bias else 0.0)
+        multiply_upper(W, T)
+        s2[part] = np.vecdot(W, W)
+        if gp.bias:
+            s2[part] += np.square(both[:, 1] + gp.bias * U[-1, -1])
+
+    def stable_part(start: int) -> None:
+        part = slice(start, start + rows)
+        W = gp.features(X[part], out=scratch("W", (len(X[part]), gp.size), dtype))
+        k = gp.residual_variance(X[part], W)
+        mu[part] = W @ m
+        multiply_upper(W, U)
+        s2[part] = k + np.vecdot(W, W)
+
+    for _ in ordered_map(fused_part if fused else stable_part, range(0, len(X), rows)):
+        pass
+    return mu, s2

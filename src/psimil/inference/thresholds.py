@@ -1,4 +1,4 @@
-"""What bags that the fit has not seen teach a model: aggregate, calibration, thresholds, recalibration, referral."""
+"""What bags that the fit has not seen teach a model: calibration, thresholds, recalibration, referral."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from sklearn.isotonic import isotonic_regression
 
 from psimil.foundations.logistic import sigmoid
-from psimil.inference.aggregates import AGGREGATES
-from psimil.inference.calibration import LatentBags, best_aggregate, calibration_helps, fit_calibration
-from psimil.inference.moments import IDENTITY, probabilities
-from psimil.inference.referral import choose_referral
+from psimil.predictive.aggregates import AGGREGATES
+from psimil.predictive.calibration import LatentBags, calibration_helps, fit_calibration
+from psimil.predictive.moments import IDENTITY, probabilities
+from psimil.predictive.referral import choose_referral
 
 if TYPE_CHECKING:
     from psimil.inference.options import Options
@@ -25,10 +25,8 @@ MAX_KNOTS = 200
 
 
 def taught(model: TrainedModel, unseen: LatentBags, options: Options) -> TrainedModel:
-    """The model with aggregate, calibration, thresholds and recalibration from latent moments of unseen bags."""
+    """The model with calibration, thresholds and recalibration from latent moments of unseen bags."""
     T = unseen.T
-    if options.aggregate == "auto":
-        unseen = replace(unseen, aggregate=best_aggregate(unseen, options.calibrate))
     calibration = IDENTITY
     if options.calibrate is not False and 0 < T.sum() < len(T):
         if options.calibrate is True or calibration_helps(unseen):

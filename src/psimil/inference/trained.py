@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.compute.blas import multiply_upper
 from psimil.compute.numpy_backend import NUMPY, ordered_map, single_threaded_blas
+from psimil.foundations.linalg import multiply_upper
+from psimil.foundations.logistic import antithetic_draws
 from psimil.foundations.phases import tell
-from psimil.inference.bag_pass import antithetic_draws
-from psimil.inference.dependence import DRAWS, Dependence, dependence_of, joined, stretch
-from psimil.inference.drawn import Drawn, from_draws
-from psimil.inference.drawn import joined as all_drawn
-from psimil.inference.joint import joint_std
-from psimil.inference.moments import IDENTITY, Calibration, probabilities
 from psimil.inference.novelty import Novelty, reverted
-from psimil.inference.posterior import Posterior, latent_moments
 from psimil.inference.prediction import BagLayout, Prediction
-from psimil.inference.referral import Referral
 from psimil.inference.sampled import Chains
-from psimil.inference.shards import BagRange, split_bags
-from psimil.inference.sparse_gp import SparseGP
+from psimil.inference.sparse_gp import Posterior, Scaling, SparseGP, latent_moments
 from psimil.inference.thresholds import InstanceRecalibration
-from psimil.model.bags import Bags
-from psimil.model.scaling import Scaling
+from psimil.model.bags import BagRange, Bags, split_bags
+from psimil.predictive.aggregates import AGGREGATES, DRAWS, Dependence, dependence_of, joined, stretch
+from psimil.predictive.drawn import Drawn, from_draws
+from psimil.predictive.drawn import joined as all_drawn
+from psimil.predictive.moments import IDENTITY, Calibration, probabilities
+from psimil.predictive.referral import Referral
 
 Array = NDArray[Any]
 
@@ -197,3 +194,33 @@ class TrainedModel:
             dependence=together,
             margin=None if self.referral is None else self.referral.margin,
         )
+
+
+def joint_std(
+    gp: SparseGP,
+    posterior: Posterior,
+    X: Array,
+    offsets: Array,
+    *,
+    aggregate: str,
+    calibration: Calibration,
+    rng: np.random.Generator,
+    samples: int = 500,
+) -> Array:
+    """(B,) standard deviation of the bag probability under the joint q(f) of each bag, by sampling v.
+
+    Parameters
+    ----------
+    X : (N, D) instances in model coordinates, bag after bag.
+    offsets : (B + 1,).
+    """
+    deviations = posterior.U @ rng.standard_normal((len(posterior.m), samples))
+    std = np.empty(len(offsets) - 1)
+    for b, (start, stop) in enumerate(pairwise(offsets)):
+        part = X[start:stop].astype(np.float64)
+        V = gp.features(part)
+        k = gp.residual_variance(part, V)
+        noise = V @ deviations + np.sqrt(k)[:, None] * rng.standard_normal((len(part), samples))
+        f = (calibration.scale * (V @ posterior.m) + calibration.shift)[:, None] + calibration.spread * noise
+        std[b] = AGGREGATES[aggregate].of_draws(f).std()
+    return std

@@ -18,35 +18,30 @@ from sklearn.metrics import roc_auc_score
 
 from psimil.compute.numpy_backend import single_threaded_blas
 from psimil.foundations.errors import InputError
-from psimil.foundations.phases import PASSES, THRESHOLDS, tell, tell_phases, tell_plan
-from psimil.inference.ascent import KernelState, KernelStep, Pass, ascend, start_from_labels
-from psimil.inference.bag_pass import draws_of, first_noise, log_posterior, run_bag_pass
-from psimil.inference.execution import Execution, Progress
+from psimil.foundations.phases import CLIMB, LAST, LEARNING, PASSES, REST, THRESHOLDS, tell, tell_plan
+from psimil.inference.algorithm import Convergence, EarlyStopping, Record
+from psimil.inference.bag_pass import log_posterior
 from psimil.inference.kernel_learning import learn_kernel
 from psimil.inference.leave_one_out import LeaveOneOut, log_predictive, loo_score, out_of_bag
-from psimil.inference.minibatches import stochastic_ascent
 from psimil.inference.novelty import Novelty
-from psimil.inference.options import Options
-from psimil.inference.passes import run_pass
+from psimil.inference.options import Execution, Options, Progress
 from psimil.inference.prediction import BagLayout
 from psimil.inference.preparation import Prepared, Supervision, prepare_in_memory, prepare_streamed, representative_bags
-from psimil.inference.records import Convergence, EarlyStopping, Record
 from psimil.inference.sampled import sample, warn_if_bad
 from psimil.inference.shards import Shard
-from psimil.inference.sparse_gp import SparseGP
+from psimil.inference.sparse_gp import KernelState, SparseGP
 from psimil.inference.thresholds import taught
 from psimil.inference.trained import TrainedModel
-from psimil.inference.variational import Iterate, climb, iterate_at, newton
+from psimil.inference.variational import Iterate
+from psimil.model.bag_likelihoods import Labels
 from psimil.model.bags import Bags
 from psimil.model.densities import HyperbolicSecant, is_logistic, warn_if_runaway
 from psimil.model.inducing import choose_inducing
-from psimil.model.label_posteriors import Labels
 
 Array = NDArray[Any]
 Callback = Callable[[dict[str, Any]], Any]
 
 LARGE = 200_000  # instances above which a chunk size means that nothing of the size of the data is kept
-SAMPLE_STEPS = 5  # of the variational posterior on a sample before all data are looked at
 TEACHING = 200  # inducing points on which a kernel is learned for more of them
 SAMPLED = 2000  # bags on which calibration and thresholds of streamed data rest
 
@@ -83,7 +78,8 @@ def train(
     previous : a model to start from (same features and number of inducing points).
     execution : in memory, streamed, in minibatches or on a cluster.
     """
-    warn_if_runaway(options.density)
+    if not is_logistic(options.density):
+        warn_if_runaway(options.density)
     large = options.chunk_size is not None and len(bags.X) > LARGE
     if large or execution != Execution():
         for given, what in ((supervision.known, "y_instances"), (previous, "warm_start"), (evaluation, "eval_set")):
@@ -95,11 +91,9 @@ def train(
         prepared = prepare_in_memory(bags, supervision, options, rng, previous)
         seed = int(rng.integers(2**31))
     fit = Fit(prepared, options, callbacks, evaluation, execution, rng, seed, warm=previous is not None)
-    gp, pi, shard = prepared.gp, None, prepared.shards.in_memory
+    gp = prepared.gp
     state = KernelState(gp, previous.posterior) if previous else KernelState.first(gp)
-    if options.start != "labels" and previous is None and shard is not None:
-        pi = rng.uniform(0.0, float(options.start), len(shard.X))
-    return fit.finish(fit.learn(state, pi, bags, supervision), bags, supervision)
+    return fit.finish(fit.learn(state, bags, supervision), bags, supervision)
 
 
 @dataclass
@@ -119,24 +113,23 @@ class Fit:
 
     def __post_init__(self) -> None:
         self.shards, self.started = self.prepared.shards, time.perf_counter()
-        self.aggregate = "noisy_or" if self.options.aggregate == "auto" else self.options.aggregate
+        self.algorithm = self.options.algorithm(self.options, self.seed)
         if (begun := self.execution.begun) is not None:
             self.history = list(begun.history)
             self.started -= begun.history[-1]["seconds"]
             self.rng.bit_generator.state = begun.rng
 
-    def learn(self, state: KernelState, pi: Array | None, bags: Bags, supervision: Supervision) -> Record:
+    def learn(self, state: KernelState, bags: Bags, supervision: Supervision) -> Record:
         """The kernel and a first q(v) from some of the bags where there are many, then passes over all of them."""
-        options, begun = self.options, self.execution.begun
-        learned, variational = options.hyperparameters == "bound", options.posterior != "augmented"
-        step = options.learning.step(options, self.seed) if options.hyperparameters and not learned else None
-        tell_phases(learned=learned, moves=step is not None)
-        if (learned or variational) and begun is None:
-            state = self._begin(state, bags, supervision)
-        if pi is not None and (whole := self.shards.in_memory) is not None:
-            state = KernelState(state.gp, start_from_labels(state.gp, whole, pi))
+        learned, algorithm = self.options.hyperparameters == "bound", self.algorithm
+        passes = REST if algorithm.last_move is None else CLIMB
+        tell_plan(({LEARNING: CLIMB} if learned else {}) | {PASSES["fit"]: passes, THRESHOLDS: LAST})
+        if self.execution.begun is None:
+            state = self._begin(state, bags, supervision) if learned or algorithm.from_mode else state
+            if self.options.start != "labels" and not self.warm:
+                state = algorithm.started(state, self.shards, self.rng)
         stage = "fit" if self.execution.batch_bags is None else "batches"
-        return self._watch(self._passes(state, step, pi, stage), stage, step)
+        return self._watch(self._passes(state, stage), stage)
 
     def _begin(self, state: KernelState, bags: Bags, supervision: Supervision) -> KernelState:
         """The learned kernel and, for the variational posterior, q(v) of the bags that it was learned on."""
@@ -149,23 +142,13 @@ class Fit:
         if options.hyperparameters == "bound":
             fewer = options.inducing_points is None and len(gp.Z) > TEACHING
             teacher = self._with_points(gp, sample, TEACHING) if fewer else gp
-            shard, most = sample.with_density(HyperbolicSecant()), max(options.max_iter, 1)
+            shard, most = replace(sample, density=HyperbolicSecant()), max(options.max_iter, 1)
             record = learn_kernel(shard, teacher, self.seed, self._heard, most, thorough=options.kernel is None)
             gp = gp.rebuilt(record.gp.kernel) if fewer else record.gp
             m = m if fewer else record.posterior.m
-        if options.posterior == "augmented":
-            return KernelState.first(gp)
-        posterior = newton(sample, gp, m)
-        if len(chosen) < len(bags):
-            posterior = newton(self.shards, gp, posterior.m)
-        if self.warm and gp is state.gp:  # q(v) of the other model, unless it was of other labels
-            noise = self._noise(gp)
-            posterior = max(state.posterior, posterior, key=lambda q: iterate_at(self.shards, gp, q, noise).bound.total)
-        return KernelState(gp, posterior)
-
-    def _noise(self, gp: SparseGP) -> Array:
-        """(M, S) draws that the variational posterior of this fit rests on."""
-        return first_noise(gp, int(self.shards.labels.offsets[-1]), self.seed)
+        warm = state.posterior if self.warm and gp is state.gp else None
+        batches = self.execution.batch_bags is not None
+        return KernelState(gp, self.algorithm.begin(gp, m, sample, self.shards, warm, whole=not batches))
 
     def _heard(self, record: Iterate) -> bool:
         """Take a row of the kernel's steps into the history; whether a callback asks to stop."""
@@ -174,27 +157,22 @@ class Fit:
         self.history.append(row)
         return any([bool(callback(row)) for callback in self.callbacks])
 
-    def _passes(self, state: KernelState, step: KernelStep | None, pi: Array | None, stage: str) -> Iterator[Record]:
+    def _passes(self, state: KernelState, stage: str) -> Iterator[Record]:
         """Passes over all data or in minibatches, after those of an earlier run of this stage."""
-        options, begun, shards = self.options, self.execution.begun, self.shards
+        begun = self.execution.begun
         last: Any = begun.record if begun is not None and begun.stage == stage else None
-        variational = options.posterior != "augmented"
-        noise = self._noise(state.gp) if variational else None
-        if stage == "batches":
-            state, done = (state, 0) if last is None else (KernelState(last.gp, last.posterior), last.step)
-            return stochastic_ascent(shards, state, noise, self.rng, done)
-        if noise is not None:
-            return climb(shards, state.gp, state.posterior, noise, last)
-        accelerate = options.accelerate and options.rule.ascends and is_logistic(shards.density)
-        return ascend(shards, state, step, options.learning.schedule, pi=pi, accelerate=accelerate, begun=last)
+        if stage == "fit":
+            return self.algorithm.passes(self.shards, state, last)
+        state, done = (state, 0) if last is None else (KernelState(last.gp, last.posterior), last.step)
+        return self.algorithm.batches(self.shards, state, self.rng, done)
 
-    def _watch(self, passes: Iterator[Record], stage: str, step: KernelStep | None) -> Record:
+    def _watch(self, passes: Iterator[Record], stage: str) -> Record:
         """Passes until a monitor, a callback or max_iter stops them; the best record under early stopping."""
         options, begun, most = self.options, self.execution.begun, max(self.options.max_iter, 1)
         convergence, stopping = Convergence(options.tol, len(self.shards.labels.T)), None
-        moves = options.learning.schedule.last if step is not None and stage != "batches" else None
+        moves = None if stage == "batches" else self.algorithm.last_move
         if options.early_stopping is not None:
-            tolerance = 0.0 if options.early_stopping == "loo" else options.learning.tolerance
+            tolerance = 0.0 if options.early_stopping == "loo" else self.algorithm.tolerance
             stopping = EarlyStopping(self._score, options.patience, tolerance)
         if begun is not None and begun.stage == stage:
             convergence.previous, self.converged = begun.record.bound.total, begun.converged
@@ -240,8 +218,8 @@ class Fit:
         return gp.rebuilt(gp.kernel, choose_inducing(shard.X, positive, size, self.options.inducing, gp.kernel, rng))
 
     def _model(self, record: Record) -> TrainedModel:
-        o, made = self.options, (self.prepared.scaling, record.gp, record.next_posterior, self.aggregate)
-        joint = o.posterior != "augmented"
+        o, made = self.options, (self.prepared.scaling, record.gp, record.next_posterior, self.options.aggregate)
+        joint = self.algorithm.joint
         return TrainedModel(*made, dtype=o.dtype, expectation=o.expectation, seed=self.seed, joint=joint)
 
     def finish(self, record: Record, bags: Bags, supervision: Supervision) -> Training:
@@ -250,10 +228,10 @@ class Fit:
         if shard is None:
             shard, bags, record = self._sample(record, bags, supervision)
         tell("leave-one-out", 0, 1)
-        unseen = out_of_bag(record, shard, self.aggregate, joint=self.options.posterior != "augmented")
+        unseen = out_of_bag(record, shard, self.options.aggregate, joint=self.algorithm.joint)
         tell(THRESHOLDS, 0, 1)
         model = taught(self._model(record), unseen, self.options)
-        if self.options.posterior != "augmented":
+        if self.algorithm.joint:
             model = replace(model, novelty=Novelty.learn(record.gp.Z, shard.X, shard.labels.offsets))
         if self.options.posterior == "sampled":
             chains = sample(log_posterior(self.shards, record.gp), record.posterior, np.random.default_rng(self.seed))
@@ -271,13 +249,7 @@ class Fit:
             chosen = np.sort(self.rng.choice(len(bags), SAMPLED, replace=False))
         shard = self._shard_of(bags, supervision, chosen)
         self.seed = int(self.rng.integers(2**31))
-        if isinstance(last, Iterate):
-            noise = first_noise(last.gp, len(shard.X), self.seed)
-            found: Record = replace(last, local=run_bag_pass(shard, last.gp, draws_of(last.posterior, noise))[0])
-        else:
-            assert isinstance(last, Pass)
-            found = replace(last, local=run_pass(shard, last.gp, last.posterior)[0])
-        return shard, bags[chosen], found
+        return shard, bags[chosen], self.algorithm.local(last, shard, self.seed)
 
     def _shard_of(self, bags: Bags, supervision: Supervision, chosen: Array) -> Shard:
         """Some of the bags in memory, as a shard of their own."""

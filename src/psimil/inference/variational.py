@@ -25,9 +25,8 @@ from numpy.typing import NDArray
 
 from psimil.foundations.linalg import floored, is_positive_definite, solve_lower
 from psimil.inference.bag_pass import BagBound, BagLocal, BagSums, bag_pass_over, draws_of
-from psimil.inference.posterior import Posterior
 from psimil.inference.shards import Shards
-from psimil.inference.sparse_gp import SparseGP
+from psimil.inference.sparse_gp import Posterior, SparseGP
 
 Array = NDArray[Any]
 
@@ -67,7 +66,7 @@ class Iterate:
     @cached_property
     def change(self) -> float:
         """How far q(v) is from its fixed point: the divergence of a full step from it, in nats."""
-        return self.stepped(1.0).divergence(self.posterior)
+        return divergence(self.stepped(1.0), self.posterior)
 
     def stepped(self, rho: float) -> Posterior:
         """q(v) after a step of size ``rho``."""
@@ -80,6 +79,20 @@ class Iterate:
         while rho > SMALLEST_STEP and not is_positive_definite((1.0 - rho - LEAST_PRECISION) * P + rho * full):
             rho *= 0.5
         return self.stepped(rho)
+
+
+def divergence(q: Posterior, other: Posterior) -> float:
+    """KL(q || other) in nats.
+
+    Examples
+    --------
+    >>> divergence(Posterior.prior(2), Posterior(np.array([0.0, 2.0]), np.eye(2)))
+    2.0
+    """
+    root = solve_lower(q.R, other.R)  # the trace of S times the other precision is the sum of its squares
+    mean = other.R.T @ (q.m - other.m)
+    logs = np.log(np.diag(q.R)).sum() - np.log(np.diag(other.R)).sum()
+    return float(0.5 * (np.square(root).sum() + mean @ mean - len(mean)) + logs)
 
 
 def natural_step(posterior: Posterior, sums: BagSums, rho: float) -> Posterior:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psimil.foundations.errors import InputError
+from psimil.model.features import as_real, column_names, column_order
 
 Array = NDArray[Any]
 
@@ -213,3 +214,42 @@ def feature_columns(columns: Sequence[Any], bag: Any, features: Any) -> list[Any
     if not found:
         raise InputError(f"the table has no feature column beside the bag and label columns. Columns: {listed}.")
     return found
+
+
+def matrices(bags: Sequence[Any], names: Sequence[Any] | Array) -> tuple[list[Array], tuple[str, ...] | None]:
+    """The (n_i, D) features of each bag, columns in the order of the first table's, and the names of these columns.
+
+    Parameters
+    ----------
+    bags : arrays, lists, tensors or tables.
+    names : (B,) ids of the bags, for messages.
+
+    Examples
+    --------
+    >>> matrices([[[1.0], [2.0]]], ["a"])
+    ([array([[1.],
+           [2.]])], None)
+    """
+    columns = next((found for found in map(column_names, bags) if found is not None), None)
+    arrays = [_matrix(bag, columns, name) for bag, name in zip(bags, names, strict=True)]
+    for array, name in zip(arrays, names, strict=True):
+        if array.ndim != 2:
+            raise InputError(f"bag {name} has shape {array.shape}, expected (instances, features).")
+        if array.shape[1] != arrays[0].shape[1]:
+            raise InputError(
+                f"bag {name} has {array.shape[1]} features, expected {arrays[0].shape[1]} (from bag {names[0]})."
+            )
+    return arrays, columns
+
+
+def _matrix(bag: Any, names: tuple[str, ...] | None, name: Any) -> Array:
+    """One bag with its columns in the order of the first bag's, where both are tables."""
+    columns = column_names(bag)
+    if columns is None and names is not None:
+        raise InputError(f"bag {name} has no names of columns, but other bags have. Give all as tables, or none.")
+    if names is None or columns is None or columns == names:
+        return as_real(bag, f"bag {name}")
+    if set(columns) != set(names):
+        odd = sorted(set(columns) ^ set(names))[0]
+        raise InputError(f'bag {name} does not have the columns of the first bag: "{odd}" is in only one of them.')
+    return as_real(as_real(bag, f"bag {name}")[:, column_order(names, columns, f"bag {name}")], f"bag {name}")

@@ -27,12 +27,52 @@ from psimil.model.densities import (
     log_ratio_curvature,
     log_ratio_slope,
 )
-from psimil.model.label_posteriors import Labels
 
 Array = NDArray[Any]
 
 LARGEST = 700.0  # log-odds whose exponential is a number
 TINY = -30.0  # log-odds below which 1 - P0 is the sum of e^f to thirteen digits
+
+
+@dataclass(frozen=True)
+class Labels:
+    """What is known about the labels of some bags.
+
+    Parameters
+    ----------
+    T : (B,) bag labels, 0 or 1.
+    offsets : (B + 1,) first instance of each bag.
+    log_H : log of the bag likelihood's H, Eq. (4); may be inf.
+    known : (N,) instance labels 0 or 1, -1 for unknown; None when all are unknown.
+    keys : (N,) a number made of each instance's features; breaks ties where the order of instances must not matter.
+    """
+
+    T: Array
+    offsets: Array
+    log_H: float = np.inf
+    known: Array | None = None
+    keys: Array | None = None
+
+    def sum(self, values: Array) -> Array:
+        """(..., B) sums of values (..., N) over the instances of each bag."""
+        return np.asarray(np.add.reduceat(values, self.offsets[:-1], axis=-1))
+
+    def spread(self, values: Array) -> Array:
+        """(..., N) each bag's value of (..., B), for each of its instances."""
+        return np.repeat(values, np.diff(self.offsets), axis=-1)
+
+    def chunk(self, first: int, last: int) -> Labels:
+        """The labels of bags first to last - 1."""
+        a, b = self.offsets[first], self.offsets[last]
+        known = None if self.known is None else self.known[a:b]
+        keys = None if self.keys is None else self.keys[a:b]
+        return Labels(self.T[first:last], self.offsets[first : last + 1] - a, self.log_H, known, keys)
+
+    def order(self, scores: Array) -> Array:
+        """(N,) instances by bag, the largest score first, ties by their keys."""
+        bag = self.spread(np.arange(len(self.T)))
+        keys = np.zeros(len(scores)) if self.keys is None else self.keys
+        return np.asarray(np.lexsort((keys, -scores, bag)))
 
 
 class Derivatives(NamedTuple):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, overload
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from psimil.model.bag_checks import (
     different_ids,
     feature_columns,
     in_order_of_appearance,
+    matrices,
     per_instance,
     permutation,
     place_of,
@@ -124,15 +126,7 @@ class Bags:
         if np.ndim(ids) == 0 and ids is not None:
             raise InputError(f"ids must be a sequence, one per bag, got {ids!r}.")
         names = different_ids(ids, len(bags))
-        columns = next((names for names in map(column_names, bags) if names is not None), None)
-        arrays = [as_real(_ordered(bag, columns, name), f"bag {name}") for bag, name in zip(bags, names, strict=True)]
-        for array, name in zip(arrays, names, strict=True):
-            if array.ndim != 2:
-                raise InputError(f"bag {name} has shape {array.shape}, expected (instances, features).")
-            if array.shape[1] != arrays[0].shape[1]:
-                raise InputError(
-                    f"bag {name} has {array.shape[1]} features, expected {arrays[0].shape[1]} (from bag {names[0]})."
-                )
+        arrays, columns = matrices(bags, names)
         offsets = np.cumsum([0] + [len(array) for array in arrays])
         X = np.concatenate(arrays) if arrays else np.empty((0, 0))
         return cls(X, offsets, None if ids is None else names, feature_names=columns)
@@ -220,7 +214,7 @@ class Bags:
 
     def __iter__(self) -> Iterator[Array]:
         """The feature matrix of one bag after another."""
-        return (self.X[a:b] for a, b in zip(self.offsets, self.offsets[1:], strict=False))
+        return (self.X[a:b] for a, b in pairwise(self.offsets))
 
     @overload
     def __getitem__(self, key: int | np.integer[Any] | str) -> Array: ...
@@ -273,14 +267,28 @@ class Bags:
         return restored
 
 
-def _ordered(bag: Any, names: tuple[str, ...] | None, name: Any) -> Any:
-    """One bag with its columns in the order of the first bag's, where both are tables."""
-    columns = column_names(bag)
-    if columns is None and names is not None:
-        raise InputError(f"bag {name} has no names of columns, but other bags have. Give all as tables, or none.")
-    if names is None or columns is None or columns == names:
-        return bag
-    if set(columns) != set(names):
-        odd = sorted(set(columns) ^ set(names))[0]
-        raise InputError(f'bag {name} does not have the columns of the first bag: "{odd}" is in only one of them.')
-    return as_real(bag, f"bag {name}")[:, column_order(names, columns, f"bag {name}")]
+class BagRange(NamedTuple):
+    """Whole bags first to last - 1, instances start to stop - 1."""
+
+    first: int
+    last: int
+    start: int
+    stop: int
+
+    @property
+    def rows(self) -> slice:
+        """Its instances."""
+        return slice(self.start, self.stop)
+
+
+def split_bags(offsets: Array, rows: int) -> list[BagRange]:
+    """Ranges of about ``rows`` instances, each of whole bags, the same for every way of running.
+
+    Examples
+    --------
+    >>> split_bags(np.array([0, 3, 4, 8]), 4)
+    [BagRange(first=0, last=2, start=0, stop=4), BagRange(first=2, last=3, start=4, stop=8)]
+    """
+    targets = np.arange(rows, offsets[-1], rows)
+    cuts = np.unique(np.concatenate([[0], np.searchsorted(offsets, targets), [len(offsets) - 1]]))
+    return [BagRange(int(a), int(b), int(offsets[a]), int(offsets[b])) for a, b in pairwise(cuts)]

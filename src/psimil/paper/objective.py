@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 from psimil.compute.numpy_backend import ordered_map, scratch
 from psimil.foundations.linalg import cholesky, solve_lower, solve_upper
 from psimil.foundations.logistic import gauss_hermite
-from psimil.inference.log_z import jensen
-from psimil.inference.posterior import Posterior
 from psimil.inference.shards import Shard
-from psimil.inference.sparse_gp import SparseGP
+from psimil.inference.sparse_gp import Posterior, SparseGP
+from psimil.model.densities import jensen
 from psimil.paper.fourier_log_z import random_fourier
 from psimil.paper.moving_gram import MovingGram
 

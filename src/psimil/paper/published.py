@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from psimil.foundations.logistic import sigmoid
 from psimil.inference.sparse_gp import SparseGP
+from psimil.model.bag_likelihoods import Labels
 from psimil.model.densities import GammaMixture, check_above_zero
-from psimil.model.label_posteriors import LabelPosterior, Labels, Rule, factorised
+from psimil.paper.label_posteriors import LabelPosterior, Rule, factorised
 
 Array = NDArray[Any]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from psimil.inference.novelty import NOVEL
 from psimil.inference.prediction import Prediction
-from psimil.inference.referral import BOTH, NEAR, UNLIKE
+from psimil.predictive.referral import BOTH, NEAR, UNLIKE
 from psimil.report.numerals import probability
 
 

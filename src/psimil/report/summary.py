@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from psimil.figures import reliability_table
-from psimil.inference.referral import UNLIKE
+from psimil.predictive.referral import UNLIKE
 from psimil.report.calls import Words
 from psimil.report.numerals import Numeral, count, decimal, probability
 from psimil.report.pictures import referral_uri, reliability_uri

@@ -11,10 +11,10 @@ import numpy as np
 
 from psimil.estimators.psi_vgpmil import PsiVGPMIL
 from psimil.files.learned_facts import without_draws
-from psimil.inference.moments import IDENTITY
 from psimil.inference.trained import TrainedModel
 from psimil.model.densities import Density, GammaMixture, HyperbolicSecant
 from psimil.model.kernels import Kernel, Sum
+from psimil.predictive.moments import IDENTITY
 from psimil.version import VERSION
 
 

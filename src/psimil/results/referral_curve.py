@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from psimil.foundations.errors import InputError
-from psimil.inference.referral import Cost
+from psimil.predictive.referral import Cost
 from psimil.results.metrics import bag_metrics
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from psimil.files.tensor_file import read_tensors, write_tensors
 from psimil.foundations.errors import InputError
-from psimil.inference.aggregates import AGGREGATES
-from psimil.inference.drawn import Bounds
+from psimil.predictive.aggregates import AGGREGATES
+from psimil.predictive.drawn import Bounds
 
 Array = NDArray[Any]
 

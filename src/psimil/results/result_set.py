@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from psimil.files.paths import as_path
 from psimil.files.tensor_file import MAX_BYTES
 from psimil.foundations.errors import DataWarning, MissingFile
-from psimil.inference.aggregates import BagMoments
-from psimil.inference.drawn import Bounds
-from psimil.inference.moments import InstanceMoments
 from psimil.inference.prediction import Prediction
+from psimil.predictive.aggregates import BagMoments
+from psimil.predictive.drawn import Bounds
+from psimil.predictive.moments import InstanceMoments
 from psimil.results.result_file import NAME, read_result, write_result
 
 if TYPE_CHECKING:

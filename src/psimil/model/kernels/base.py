@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.compute.blas import add_product
 from psimil.foundations.errors import InputError
+from psimil.foundations.linalg import add_product
 
 Array = NDArray[Any]
 
@@ -99,12 +99,7 @@ class Kernel(ABC):
         >>> (Linear(1.0) + RBF(lengthscale=2.0)).per_feature(3).right.lengthscale
         (2.0, 2.0, 2.0)
         """
-        changed: dict[str, Any] = {
-            name: value.per_feature(n_features) for name, value in vars(self).items() if isinstance(value, Kernel)
-        }
-        if "lengthscale" in self.parameters and np.ndim(scale := self.lengthscale) == 0:
-            changed["lengthscale"] = (scale,) * n_features
-        return replace(self, **changed)  # type: ignore[type-var]  # kernels are dataclasses
+        return self._with_parts(lambda part: part.per_feature(n_features))
 
     def stretched(self, factor: float) -> Self:
         """The same resolved kernel for functions that vary as steeply, but bend this many times more slowly.
@@ -115,13 +110,12 @@ class Kernel(ABC):
         >>> (Linear(1.0) + RBF(1.0, lengthscale=2.0)).stretched(4.0).right
         RBF(variance=16.0, lengthscale=8.0)
         """
-        changed: dict[str, Any] = {
-            name: value.stretched(factor) for name, value in vars(self).items() if isinstance(value, Kernel)
-        }
-        if "lengthscale" in self.parameters:
-            scale = factor * np.asarray(self.lengthscale)
-            changed["lengthscale"] = float(scale) if scale.ndim == 0 else tuple(scale.tolist())
-            changed["variance"] = factor**2 * float(self.variance)
+        return self._with_parts(lambda part: part.stretched(factor))
+
+    def _with_parts(self, change: Callable[[Kernel], Kernel]) -> Self:
+        """The same kernel with its parts changed, where it has any."""
+        parts = {name: getattr(self, name) for name in self.parameters}
+        changed: dict[str, Any] = {name: change(part) for name, part in parts.items() if isinstance(part, Kernel)}
         return replace(self, **changed)  # type: ignore[type-var]  # kernels are dataclasses
 
     @abstractmethod

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,16 @@ class Stationary(Kernel):
     @abstractmethod
     def slope(self, s: Array) -> Array:
         """dg / ds, elementwise."""
+
+    def per_feature(self, n_features: int) -> Self:
+        """A length scale for every feature."""
+        scale = np.broadcast_to(np.asarray(self.lengthscale, dtype=float), n_features)
+        return replace(self, lengthscale=tuple(scale.tolist()))
+
+    def stretched(self, factor: float) -> Self:
+        """Longer by this factor, and higher by its square."""
+        scale = (factor * np.asarray(self.lengthscale, dtype=float)).tolist()
+        return replace(self, variance=factor**2 * self.variance, lengthscale=tuple(scale) if np.ndim(scale) else scale)
 
     def _scaled(self, X: Array) -> Array:
         """X over the length scales; None stands for sqrt(D) here as in :meth:`resolve`."""

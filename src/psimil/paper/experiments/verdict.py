@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from psimil.datasets import LabelledBags
 from psimil.estimators.psi_vgpmil import PsiVGPMIL
 from psimil.foundations.logistic import sigmoid
-from psimil.inference.aggregates import BagMoments
-from psimil.inference.moments import instance_moments
 from psimil.inference.prediction import BagLayout, Prediction
+from psimil.predictive.aggregates import BagMoments
+from psimil.predictive.moments import instance_moments
 from psimil.results.metrics import NAMES, bag_metrics, instance_metrics
 
 Array = NDArray[Any]

@@ -24,10 +24,11 @@ from problems import (
     theta,
     unwhitened,
 )
-from psimil.inference.ascent import KernelState, ascend
-from psimil.inference.passes import run_pass
-from psimil.inference.posterior import Posterior, global_update
+from psimil.inference.sparse_gp import KernelState, Posterior
 from psimil.model.densities import HyperbolicSecant
+from psimil.paper.ascent import ascend
+from psimil.paper.natural_steps import global_update
+from psimil.paper.passes import run_pass
 
 SETTINGS = list(product(["full", "projected"], [0.0, 1.7]))
 WEIGHTS = [1.0, 2.0, 0.5, 1.0, 3.0]

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from problems import make
-from psimil.inference import ascent
-from psimil.inference.ascent import GROWTH, LARGEST_WEIGHT, KernelState, Schedule, ascend, pass_over
-from psimil.inference.log_z import jensen, prior_log_z
-from psimil.inference.passes import Bound
-from psimil.inference.posterior import Posterior
-from psimil.model.densities import GammaMixture
+from psimil.inference.shards import prior_log_z
+from psimil.inference.sparse_gp import KernelState, Posterior
+from psimil.model.densities import GammaMixture, jensen
+from psimil.paper import ascent
+from psimil.paper.ascent import GROWTH, LARGEST_WEIGHT, Schedule, ascend, pass_over
+from psimil.paper.passes import Bound
 
 
 def test_the_bound_is_what_data_and_labels_give_less_what_the_prior_and_log_z_take():

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from problems import joint_exact, joint_product, label_terms, labellings, marginals, offsets_of
-from psimil.model.label_posteriors import RULES, Labels, exact, given, mean_field
+from psimil.model.bag_likelihoods import Labels
+from psimil.paper.label_posteriors import RULES, exact, given, mean_field
 from psimil.paper.published import largest_other
 
 HS = [1.0, 2.0, 100.0, 1e12, np.inf]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from psimil.inference.moments import instance_moments
+from psimil.predictive.moments import instance_moments
 
 
 @pytest.mark.parametrize("mean", [5.0, 20.0, 30.0, 36.0])

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from psimil.inference.calibration import PRIOR, LatentBags, bag_log_likelihoods, fit_calibration
+from psimil.predictive.calibration import PRIOR, LatentBags, bag_log_likelihoods, fit_calibration
 
 
 def latent(seed, count=60, weight=1.0, size=3, scale=0.3, shift=-1.0):

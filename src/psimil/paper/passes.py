@@ -18,9 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psimil.foundations.linalg import symmetric
-from psimil.inference.posterior import Posterior
-from psimil.inference.shards import BagRange, Shard
-from psimil.inference.sparse_gp import SparseGP
+from psimil.inference.shards import Shard
+from psimil.inference.sparse_gp import Posterior, SparseGP
+from psimil.model.bags import BagRange
+from psimil.paper.label_posteriors import EXACT
 
 Array = NDArray[Any]
 
@@ -145,13 +146,13 @@ def run_pass(shard: Shard, gp: SparseGP, posterior: Posterior, pi: Array | None 
 
 def _labels_and_theta(shard: Shard, gp: SparseGP, local: Local, pi: Array | None, bags: BagRange) -> Array:
     """Eqs. (25) and (28) of some bags, written to ``local``; the four data terms of their bound."""
-    rows, w = bags.rows, shard.weights[bags.first : bags.last]
+    rows, w, rule = bags.rows, shard.weights[bags.first : bags.last], shard.rule or EXACT
     mu = local.mu[rows]
     c = np.sqrt(gp.second_moment(shard.X[rows], mu, local.s2[rows]))
     labels = shard.labels.chunk(bags.first, bags.last)
-    if shard.rule.breaks_ties:
+    if rule.breaks_ties:
         labels = replace(labels, keys=shard.keys[rows])
-    q = shard.rule.update(mu, labels, None if pi is None else pi[rows])
+    q = rule.update(mu, labels, None if pi is None else pi[rows])
     local.theta[rows], local.pi[rows] = shard.density.theta(c), q.pi
     scale_mixture = shard.instance_weights[rows] @ shard.density.log_prob(c)
     return np.array([w @ q.potential, scale_mixture, w @ q.bags, w @ q.entropy])

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.inference.log_z import prior_log_z
-from psimil.inference.passes import Bound, Local, Statistics, run_pass
-from psimil.inference.posterior import Posterior, global_update
-from psimil.inference.shards import BagRange, Shard, Shards
-from psimil.inference.sparse_gp import SparseGP
+from psimil.inference.options import Options
+from psimil.inference.shards import Shard, Shards, prior_log_z
+from psimil.inference.sparse_gp import KernelState, Posterior, SparseGP
+from psimil.model.bags import BagRange
 from psimil.model.densities import is_logistic
-from psimil.model.label_posteriors import GIVEN
-
-if TYPE_CHECKING:
-    from psimil.inference.options import Options
+from psimil.paper.label_posteriors import GIVEN
+from psimil.paper.natural_steps import global_update
+from psimil.paper.passes import Bound, Local, Statistics, run_pass
 
 Array = NDArray[Any]
 
@@ -42,24 +40,6 @@ class Schedule:
     def last(self) -> int:
         """The pass after which the kernel moves for the last time."""
         return self.warmup + self.every * (self.times - 1)
-
-
-@dataclass(frozen=True)
-class KernelState:
-    """A kernel with the q(v) that belongs to it."""
-
-    gp: SparseGP
-    posterior: Posterior
-
-    @classmethod
-    def first(cls, gp: SparseGP) -> KernelState:
-        """With q(v) = N(0, s^2 I) and latent standard deviations of about a tenth: the labels speak first.
-
-        From a wide start a Gamma density with a large kernel variance falls into its remote fixed point, where |f|
-        grows with the number of instances (docs/derivations.md).
-        """
-        scale = np.sqrt(float(np.max(gp.kernel.diagonal(gp.Z))) + gp.bias**2)
-        return cls(gp, Posterior(np.zeros(gp.size), np.eye(gp.size) / (0.1 / scale)))
 
 
 @dataclass(frozen=True)
@@ -111,20 +91,6 @@ class KernelLearning(Protocol):
 
     def step(self, options: Options, seed: int) -> KernelStep | None:
         """The rule that moves the kernel; None keeps it."""
-
-
-@dataclass(frozen=True)
-class FixedKernel:
-    """A :class:`KernelLearning` that leaves the kernel as it is."""
-
-    schedule: ClassVar[Schedule] = Schedule()
-    tolerance: ClassVar[float] = 0.0
-
-    def step(self, options: Options, seed: int) -> None:
-        """No rule."""
-
-
-FIXED = FixedKernel()
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ far more than the spread, and one factor for both would drown instance rankings 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,9 +15,8 @@ from scipy.optimize import minimize
 
 from psimil.compute.numpy_backend import ordered_map
 from psimil.foundations.logistic import gauss_hermite, log1mexp
-from psimil.inference.aggregates import AGGREGATES
-from psimil.inference.dependence import Dependence
-from psimil.inference.moments import IDENTITY, Calibration
+from psimil.predictive.aggregates import AGGREGATES, Dependence
+from psimil.predictive.moments import IDENTITY, Calibration
 
 Array = NDArray[Any]
 
@@ -136,51 +135,14 @@ def fit_calibration(bags: LatentBags) -> Calibration:
     return Calibration(float(np.exp(x[0])), float(x[1]), float(np.exp(x[2])))
 
 
-def held_out_likelihoods(bags: LatentBags, *, calibrate: bool = True) -> Array:
-    """(B,) weighted log P(T_b), each half of the bags under a calibration fitted on the other half, or under none.
-
-    Bags come half by half, in an order that does not depend on the aggregate.
-    """
-    values = []
-    for odd in (False, True):
-        learned = fit_calibration(bags.half(odd)) if calibrate else IDENTITY
-        rest = bags.half(not odd)
-        values.append(rest.weights * bag_log_likelihoods(rest, learned.parameters)[0])
-    return np.concatenate(values)
-
-
 def calibration_helps(bags: LatentBags) -> bool:
     """Whether a calibration fitted on half of the bags raises the likelihood of the other half, both ways together."""
     if not bags.enough:
         return False
-    return bool(held_out_likelihoods(bags).sum() > held_out_likelihoods(bags, calibrate=False).sum())
-
-
-def best_aggregate(bags: LatentBags, calibrate: str | bool) -> str:
-    """Noisy-or, unless the maximum gives bags that the fit has not seen a likelihood higher by one standard error.
-
-    Noisy-or takes the instances of a bag as separate evidence. Where they are near copies of each other, as the shapes
-    of one molecule are, it counts the same evidence many times and large bags saturate; then the maximum is better.
-
-    Parameters
-    ----------
-    calibrate : whether the model will be calibrated (True, False, or "auto": if that helps).
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> f = rng.normal(-4.0, 2.0, (400, 5))
-    >>> offsets, unit = np.arange(0, 2001, 5), np.ones(400)
-    >>> T = (rng.random(400) < 1 / (1 + np.exp(-f.max(axis=1)))).astype(int)
-    >>> best_aggregate(LatentBags(f.ravel(), np.zeros(2000), offsets, T, unit), calibrate=False)
-    'max'
-    """
-    if not bags.enough:
-        return "noisy_or"
-    ways = {True: (True,), False: (False,), "auto": (False, True)}[calibrate]
-    largest, noisy_or = (
-        max((held_out_likelihoods(replace(bags, aggregate=aggregate), calibrate=way) for way in ways), key=np.sum)
-        for aggregate in ("max", "noisy_or")
+    halves = bags.half(True), bags.half(False)
+    learned = fit_calibration(halves[1]), fit_calibration(halves[0])  # each on the other half
+    calibrated, raw = (
+        np.concatenate([h.weights * bag_log_likelihoods(h, c.parameters)[0] for h, c in zip(halves, how, strict=True)])
+        for how in (learned, (IDENTITY, IDENTITY))
     )
-    gain = largest - noisy_or
-    return "max" if gain.sum() > np.sqrt(len(gain)) * gain.std() else "noisy_or"
+    return bool(calibrated.sum() > raw.sum())

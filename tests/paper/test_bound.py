@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from problems import DENSITIES, FOUR, dense, log_psi, make, name, normal_grid
-from psimil.inference.ascent import KernelState, ascend, start_from_labels
-from psimil.inference.passes import Bound
-from psimil.inference.posterior import Posterior
+from psimil.inference.sparse_gp import KernelState, Posterior
 from psimil.model.densities import GammaMixture, HyperbolicSecant
 from psimil.model.kernels import RBF
+from psimil.paper.ascent import ascend, start_from_labels
+from psimil.paper.passes import Bound
 
 COMBINATIONS = list(product(FOUR, [100.0, 1e12, np.inf], ["exact", "mean_field"]))
 PASSES = 25

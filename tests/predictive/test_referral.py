@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from psimil.foundations.errors import InputError
-from psimil.inference.referral import Referral, choose_referral, read_referral
+from psimil.predictive.referral import Referral, choose_referral, read_referral
 from tiny import fitted, problem, quick
 
 

@@ -8,11 +8,10 @@ from scipy.stats import norm
 
 from problems import make, random_posterior
 from psimil import Bags
-from psimil.inference.aggregates import AGGREGATES
-from psimil.inference.dependence import dependence_of, joined, stretch
-from psimil.inference.moments import instance_moments
+from psimil.inference.sparse_gp import Scaling
 from psimil.inference.trained import TrainedModel
-from psimil.model.scaling import Scaling
+from psimil.predictive.aggregates import AGGREGATES, dependence_of, joined, stretch
+from psimil.predictive.moments import instance_moments
 from tiny import fitted, problem
 
 STRATIFIED = ndtri((np.arange(4000) + 0.5) / 4000)  # as good as exact for functions of one variable

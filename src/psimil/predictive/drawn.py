@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from psimil.foundations.logistic import log1mexp, sigmoid, softplus
-from psimil.inference.aggregates import BagMoments
-from psimil.inference.moments import InstanceMoments
+from psimil.predictive.aggregates import BagMoments
+from psimil.predictive.moments import InstanceMoments
 
 Array = NDArray[Any]
 

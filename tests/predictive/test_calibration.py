@@ -1,21 +1,13 @@
 """Calibration of latent log-odds: likelihood by brute force, gradient by differences, recovery of known distortions."""
 
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
 from problems import central_difference, normal_grid, offsets_of
-from psimil.inference.calibration import (
-    PRIOR,
-    LatentBags,
-    bag_log_likelihoods,
-    best_aggregate,
-    calibration_helps,
-    fit_calibration,
-)
-from psimil.inference.moments import IDENTITY, Calibration
+from psimil.predictive.calibration import PRIOR, LatentBags, bag_log_likelihoods, calibration_helps, fit_calibration
+from psimil.predictive.moments import IDENTITY, Calibration
 
 
 def sigma(f):
@@ -157,57 +149,3 @@ def test_apply_transforms_mean_and_spread_separately():
     assert (mean[0], variance[0]) == (2.0, 36.0)
     np.testing.assert_allclose(Calibration(2.0, -1.0, 3.0).parameters, [np.log(2), -1.0, np.log(3)])
     assert IDENTITY.apply(np.array([1.5]), np.array([4.0])) == (np.array([1.5]), np.array([4.0]))
-
-
-def drawn_by(aggregate, seed, count=300, size=6, scale=1.0):
-    """Bags whose labels follow the aggregate of known log-odds; the latent is the log-odds divided by ``scale``."""
-    rng = np.random.default_rng(seed)
-    f = rng.normal(-3.0, 2.0, size=(count, size))
-    p = sigma(f).max(axis=1) if aggregate == "max" else 1 - np.prod(1 - sigma(f), axis=1)
-    T = (rng.random(count) < p).astype(int)
-    return LatentBags(
-        f.ravel() / scale, np.zeros(count * size), np.arange(0, count * size + 1, size), T, np.ones(count)
-    )
-
-
-@pytest.mark.parametrize("calibrate", [True, False, "auto"])
-@pytest.mark.parametrize("aggregate", ["noisy_or", "max"])
-def test_the_aggregate_that_made_the_labels_is_found(aggregate, calibrate):
-    assert best_aggregate(drawn_by(aggregate, seed=1), calibrate) == aggregate
-
-
-def test_near_copies_of_one_instance_are_one_piece_of_evidence():
-    rng = np.random.default_rng(2)
-    sizes = rng.integers(1, 60, size=300)
-    f = rng.normal(0.0, 2.0, size=300)
-    T = (rng.random(300) < sigma(f)).astype(int)
-    offsets = np.concatenate([[0], np.cumsum(sizes)])
-    copies = np.repeat(f, sizes) + rng.normal(0.0, 0.05, size=offsets[-1])
-    bags = LatentBags(copies, np.zeros(offsets[-1]), offsets, T, np.ones(300))
-    assert best_aggregate(bags, "auto") == "max"
-
-
-def test_the_maximum_must_win_by_more_than_chance():
-    """Labels that are all but noise: whichever aggregate leads, noisy-or stays unless the lead is a standard error."""
-    leads, kept = 0, 0
-    for seed in range(40):
-        bags = replace(drawn_by("noisy_or", seed, count=60), T=np.arange(60) % 2)
-        gain = np.subtract(
-            *(
-                [
-                    bag_log_likelihoods(replace(bags, aggregate=name), IDENTITY.parameters)[0]
-                    for name in ("max", "noisy_or")
-                ]
-            )
-        )
-        error = np.sqrt(60) * gain.std()
-        assert best_aggregate(bags, False) == ("max" if gain.sum() > error else "noisy_or")
-        leads += gain.sum() > 0
-        kept += 0 < gain.sum() <= error
-    assert leads > 0
-    assert kept > 0
-
-
-def test_one_bag_of_a_label_chooses_nothing():
-    bags = drawn_by("max", seed=3, count=4)
-    assert best_aggregate(replace(bags, T=np.array([1, 0, 0, 0])), True) == "noisy_or"

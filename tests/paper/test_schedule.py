@@ -2,7 +2,7 @@
 
 import pytest
 
-from psimil.inference.ascent import Schedule
+from psimil.paper.ascent import Schedule
 
 
 @pytest.mark.parametrize("schedule", [Schedule(), Schedule(3, 2, 5), Schedule(1, 1, 1)], ids=repr)

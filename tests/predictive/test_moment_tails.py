@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import log_ndtr
 
-from psimil.inference.moments import _log_tail, instance_moments
+from psimil.predictive.moments import _log_tail, instance_moments
 
 
 @pytest.mark.parametrize("s2", [1e-8, 0.3, 7.0, 1e4, 1e9, 1e16, 1e40, 1e234, 1e296])

@@ -5,8 +5,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from psimil.inference.aggregates import AGGREGATES
-from psimil.inference.moments import instance_moments
+from psimil.predictive.aggregates import AGGREGATES
+from psimil.predictive.moments import instance_moments
 
 OFFSETS = np.array([0, 1, 4, 6])
 BAGS = [slice(a, b) for a, b in pairwise(OFFSETS)]

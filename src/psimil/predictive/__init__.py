@@ -1,0 +1,1 @@
+"""From latent Gaussians to probabilities of instances and bags, whatever model the latents come from."""
