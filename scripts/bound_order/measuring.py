@@ -14,15 +14,16 @@ from scipy.special import logsumexp
 from bound_order.problems import PROBLEMS, Fold
 from psimil import VGPMIL
 from psimil.compute.numpy_backend import single_threaded_blas
-from psimil.inference.bag_pass import antithetic_draws, draws_of
+from psimil.foundations.logistic import antithetic_draws
+from psimil.inference.bag_pass import draws_of
 from psimil.inference.leave_one_out import log_predictive
 from psimil.inference.shards import Shard
 from psimil.inference.trained import TrainedModel
 from psimil.inference.variational import iterate_at
+from psimil.model.bag_likelihoods import Labels
 from psimil.model.bags import Bags
 from psimil.model.densities import HyperbolicSecant
 from psimil.model.kernels import RBF, Linear
-from psimil.model.label_posteriors import Labels
 
 Array = NDArray[Any]
 

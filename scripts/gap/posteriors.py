@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
+from psimil.estimators.parameters import OF_AUGMENTED, OF_VARIATIONAL
 from psimil.foundations.logistic import sigmoid
 from psimil.inference import sampled
 from psimil.inference.algorithm import Convergence
@@ -49,7 +50,7 @@ class Answer:
 
 def augmented(shard: Shard, gp: SparseGP) -> Posterior:
     """q(v) of the paper's algorithm, with the rule by which a fit stops."""
-    settled = Convergence(Parameters.tol, len(shard.weights))
+    settled = Convergence(OF_AUGMENTED["tol"], len(shard.weights))
     for record in ascend(shard, KernelState.first(gp)):
         if settled(record) or record.step >= Parameters.max_iter:
             return record.next_posterior
@@ -58,7 +59,7 @@ def augmented(shard: Shard, gp: SparseGP) -> Posterior:
 
 def variational(shard: Shard, gp: SparseGP, seed: int) -> Posterior:
     """q(v) of the variational bound, with the draws of a fit and the rule by which it stops."""
-    settled = Convergence(Parameters.tol, len(shard.weights))
+    settled = Convergence(OF_VARIATIONAL["tol"], len(shard.weights))
     start, noise = newton(shard, gp, np.zeros(gp.size)), first_noise(gp, len(shard.X), seed)
     for record in climb(shard, gp, start, noise):
         if settled(record) or record.step >= Parameters.max_iter:

@@ -51,9 +51,9 @@ def test_a_kernel_is_learned_on_the_logistic_model_before_the_passes_of_any_dens
 ):
     begun = []
 
-    def learn(shard, gp, *rest):
+    def learn(shard, gp, *rest, **choices):
         begun.append(("kernel", shard.density))
-        return learn_kernel(shard, gp, *rest)
+        return learn_kernel(shard, gp, *rest, **choices)
 
     def passes(fit, state, stage):
         begun.append((stage, fit.shards.density))

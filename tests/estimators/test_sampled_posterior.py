@@ -58,8 +58,8 @@ def test_moments_and_intervals_are_those_of_the_draws(level):
         np.testing.assert_allclose(getattr(found, f"{name}prob"), values.mean(axis=0), rtol=1e-8)
         np.testing.assert_allclose(getattr(found, f"{name}std"), values.std(axis=0), rtol=1e-7)
         mean, (below, above) = values.mean(axis=0), np.quantile(values, ends, axis=0)
-        np.testing.assert_allclose(getattr(found, f"{name}lower"), np.minimum(below, mean), rtol=1e-3)
-        np.testing.assert_allclose(getattr(found, f"{name}upper"), np.maximum(above, mean), rtol=1e-3)
+        np.testing.assert_allclose(getattr(found, f"{name}lower"), np.minimum(below, mean), rtol=3e-3)
+        np.testing.assert_allclose(getattr(found, f"{name}upper"), np.maximum(above, mean), rtol=3e-3)
 
 
 def test_novel_instances_have_mean_and_variance_of_the_prior():

@@ -33,7 +33,7 @@ NEIGHBOURS = {
     "paper.figures": {"foundations", "results", "figures"},
     "paper.experiments": CORE
     | {"files", "datasets", "estimators", "results", "figures", "paper", "paper.baselines", "paper.figures"},
-    "report": {"version", "foundations", "inference", "results", "figures"},
+    "report": {"version", "foundations", "predictive", "inference", "results", "figures"},
     "ct": CORE | {"version", "files", "data", "estimators", "results", "figures", "report", "paper", "paper.baselines"},
     "viewer": {"version", "foundations", "results", "figures", "report", "ct"},
     "testing": {"foundations", "model"},

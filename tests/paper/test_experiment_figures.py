@@ -107,7 +107,7 @@ def test_pictures_are_saved_with_their_table(predicted, tmp_path):
     ax = plot_strip(prediction, 1, truth[1], np.random.default_rng(3).random((8, 7, 7)), ax=new_figure())
     save_figure(ax, tmp_path / "strip.png", table)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["strip.csv", "strip.pdf", "strip.png"]
-    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "strip.csv"), table, check_dtype=False)
+    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "strip.csv", keep_default_na=False), table, check_dtype=False)
 
 
 def test_time_against_auc():

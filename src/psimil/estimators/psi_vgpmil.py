@@ -116,7 +116,7 @@ class PsiVGPMIL(OnlineLearning, BagPredictor, Parameters):
     label_posterior_ : (N,) q(y = 1) of the training instances in the caller's row order; None after a streamed fit.
     elbo_ : float, the bound of the pass that was kept.
     n_iter_ : int, passes in all stages.
-    converged_ : bool, whether the bound settled before ``max_iter``.
+    converged_ : bool, whether the posterior settled before ``max_iter``.
     history_ : list of dict, one per pass: the bound by terms, scores, seconds.
     loo_ : LeaveOneOut, out-of-bag predictions of the training bags.
     online_ : Online, how far ``partial_fit`` has come; set by its second call.

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 
+BATCHES_TOL = 5e-4  # nats per bag by which a pass' worth of minibatches raises the bound, at most, once it has settled
 SETTLING = 5  # passes that a bound takes to settle after the last step of the kernel, at least
 
 
@@ -193,11 +194,13 @@ class Variational:
 class Convergence:
     """Stop when q(v) would move by less than ``tol`` nats, or a pass raised the bound by less than that per bag.
 
-    The first where a record tells it, the second elsewhere, and neither while a kernel step is to come.
+    The first where a record tells it, the second elsewhere, and neither while a kernel step is to come. Minibatches go
+    by the bound, too: between them q(v) never comes to rest.
     """
 
     tol: float
     bags: int
+    by_bound: bool = False
     previous: float | None = None
     converged: bool = False
     left: list[float] = field(default_factory=list)  # what is compared with tol, of passes since the kernel moved last
@@ -205,7 +208,7 @@ class Convergence:
 
     def __call__(self, record: Record) -> bool:
         """Whether to stop after this record."""
-        bound, left = record.bound.total, record.change
+        bound, left = record.bound.total, None if self.by_bound else record.change
         if left is None and self.previous is not None:
             left = (bound - self.previous) / self.bags
         if record.kernel_moved or self.moved:
@@ -221,7 +224,8 @@ class Convergence:
         """What is left, for a line of progress; empty after the first pass of a bound."""
         if not self.left:
             return ""
-        return f"bound {self.left[-1]:+.1g} per bag" if record.change is None else f"{self.left[-1]:.1g} nats to go"
+        by_bound = self.by_bound or record.change is None
+        return f"bound {self.left[-1]:+.1g} per bag" if by_bound else f"{self.left[-1]:.1g} nats to go"
 
     def expected(self, step: int, moves: int | None, most: int) -> int | None:
         """Passes until it settles if what is left goes on falling as it did; None before that can be told.

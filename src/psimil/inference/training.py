@@ -19,7 +19,7 @@ from sklearn.metrics import roc_auc_score
 from psimil.compute.numpy_backend import single_threaded_blas
 from psimil.foundations.errors import InputError
 from psimil.foundations.phases import CLIMB, LAST, LEARNING, PASSES, REST, THRESHOLDS, tell, tell_plan
-from psimil.inference.algorithm import Convergence, EarlyStopping, Record
+from psimil.inference.algorithm import BATCHES_TOL, Convergence, EarlyStopping, Record
 from psimil.inference.bag_pass import log_posterior
 from psimil.inference.kernel_learning import learn_kernel
 from psimil.inference.leave_one_out import LeaveOneOut, log_predictive, loo_score, out_of_bag
@@ -169,8 +169,9 @@ class Fit:
     def _watch(self, passes: Iterator[Record], stage: str) -> Record:
         """Passes until a monitor, a callback or max_iter stops them; the best record under early stopping."""
         options, begun, most = self.options, self.execution.begun, max(self.options.max_iter, 1)
-        convergence, stopping = Convergence(options.tol, len(self.shards.labels.T)), None
-        moves = None if stage == "batches" else self.algorithm.last_move
+        bags, batches, stopping = len(self.shards.labels.T), stage == "batches", None
+        convergence = Convergence(min(options.tol, BATCHES_TOL) if batches else options.tol, bags, batches)
+        moves = None if batches else self.algorithm.last_move
         if options.early_stopping is not None:
             tolerance = 0.0 if options.early_stopping == "loo" else self.algorithm.tolerance
             stopping = EarlyStopping(self._score, options.patience, tolerance)

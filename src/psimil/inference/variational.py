@@ -8,8 +8,9 @@ a damped natural gradient. The curvature of a positive bag is negative in all di
 are kept above a floor, and no step is as long as would double a variance. The optimum is a fixed point, m = V' E g and
 P = I + curvature. Near it a full step leads to it in some directions of P and back and forth in others; with half a
 step it is the other way round, so that the two alternate. How far q(v) still is from it is the divergence of a full
-step. The expectations are means over fixed draws, so that bound and divergence are deterministic; a step that neither
-raises the bound nor lowers the divergence is taken back and halved. With a single draw at the mean the same steps are
+step. The expectations are means over fixed draws, so that bound and divergence are deterministic; a step is taken back
+and halved unless it raises the bound, or lowers the divergence and hardly the bound: the steps are its gradient in
+expectation, not on every set of draws. With a single draw at the mean the same steps are
 Newton's, and lead to the mode of the posterior from which the variational ones start.
 """
 
@@ -32,6 +33,7 @@ Array = NDArray[Any]
 
 FLOOR = 0.1  # smallest eigenvalue of a precision whose prior part is I
 SMALLEST_STEP, GROWTH = 1.0 / 64.0, 1.2  # of a step, and what a step that was taken lets the next ones grow by
+SLACK = 0.25  # of the error of a bound, by which it may fall on the way to the fixed point
 LEAST_PRECISION = 0.5  # share of the precision in any direction that a step must leave
 NEWTON_STEPS, NEWTON_RISE = 50, 1e-4  # steps to the mode at most, and nats per bag below which it is found
 
@@ -46,7 +48,7 @@ class Iterate:
     sums, bound, local : as they were found at q(v); ``local`` where all data are in memory.
     step : 1, 2, ...
     kernel_moved : whether the kernel is still to change.
-    weight : size of a full step; every second one is half of it.
+    weight : size of a full step, of which every second one is half; 0 where no step helps any more.
     """
 
     gp: SparseGP
@@ -65,8 +67,13 @@ class Iterate:
 
     @cached_property
     def change(self) -> float:
-        """How far q(v) is from its fixed point: the divergence of a full step from it, in nats."""
-        return divergence(self.stepped(1.0), self.posterior)
+        """How far q(v) is from its fixed point: the divergence of a full step from it, in nats; 0 if no step helps."""
+        return divergence(self.stepped(1.0), self.posterior) if self.weight else 0.0
+
+    def better(self, last: Iterate) -> bool:
+        """Whether its bound is higher than that of the last iterate, or hardly lower and the fixed point closer."""
+        fall = last.bound.total - self.bound.total
+        return fall <= 0 or (fall <= SLACK * last.bound.error and self.change < last.change)
 
     def stepped(self, rho: float) -> Posterior:
         """q(v) after a step of size ``rho``."""
@@ -147,7 +154,7 @@ def iterate_at(shards: Shards, gp: SparseGP, posterior: Posterior, noise: Array)
 def climb(
     shards: Shards, gp: SparseGP, start: Posterior, noise: Array, begun: Iterate | None = None
 ) -> Iterator[Iterate]:
-    """Steps without end; each raises the bound, or comes closer to the fixed point.
+    """Steps without end; each raises the bound, or comes closer to the fixed point at hardly a lower one.
 
     Parameters
     ----------
@@ -162,12 +169,12 @@ def climb(
         weight, step = min(GROWTH * last.weight, 1.0), last.step + 1
         while weight >= SMALLEST_STEP:
             found = iterate_at(shards, last.gp, last.next_step(weight), noise)
-            if found.bound.total >= last.bound.total or found.change < last.change:
+            if found.better(last):
                 break
             weight *= 0.5
         else:
-            found = last  # it has settled
-        yield (last := replace(found, step=step, weight=max(weight, SMALLEST_STEP)))
+            found, weight = last, 0.0
+        yield (last := replace(found, step=step, weight=weight))
 
 
 def newton(shards: Shards, gp: SparseGP, m: Array) -> Posterior:
