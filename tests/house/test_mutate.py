@@ -67,7 +67,7 @@ def test_conditions_are_turned_around_only_once():
     assert [m.after for m in mutants("a.py", "if not a:\n    c")] == ["(a)"]
 
 
-@pytest.mark.parametrize("name", ["inference/novelty.py", "store/layout.py", "store/part.py"])
+@pytest.mark.parametrize("name", ["predictive/novelty.py", "store/layout.py", "store/part.py"])
 def test_every_mutant_of_the_source_is_another_program(name):
     source = (SOURCE / name).read_text(encoding="utf-8")
     tree, found = ast.dump(ast.parse(source)), mutants(name, source)
@@ -84,7 +84,7 @@ def test_samples_are_spread_over_the_files_and_longer_ones_go_on():
 
 
 def test_the_import_hook_gives_one_module_another_text(monkeypatch):
-    path, name = SOURCE / "inference" / "novelty.py", "psimil.inference.novelty"
+    path, name = SOURCE / "inference" / "novelty.py", "psimil.predictive.novelty"
     source, real = path.read_text(encoding="utf-8"), importlib.import_module(name)
     monkeypatch.setattr(sys, "meta_path", [Planted(path, f"{source}\nPLANTED = 1\n"), *sys.meta_path])
     monkeypatch.setattr(sys.modules["psimil.inference"], "novelty", real)  # so that both are put back

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from psimil.files.learned_facts import above_zero, chains_from, is_number, referral_from, without_draws
 from psimil.foundations.errors import InputError, ModelFileError
-from psimil.inference.novelty import Novelty
 from psimil.inference.sparse_gp import Posterior, Scaling, SparseGP
 from psimil.inference.thresholds import InstanceRecalibration
 from psimil.inference.trained import TrainedModel
@@ -20,6 +19,7 @@ from psimil.model.kernels import RBF, Constant, Kernel, Linear, Matern32, Matern
 from psimil.paper.published import ClippedGammaMixture, UnitSparseGP
 from psimil.predictive.aggregates import AGGREGATES
 from psimil.predictive.moments import Calibration
+from psimil.predictive.novelty import Novelty
 
 Array = NDArray[Any]
 

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from scipy.special import logit, ndtri
 
 from psimil.foundations.errors import InputError
-from psimil.inference.novelty import NOVEL
 from psimil.inference.prediction_table import bag_table, instance_table
 from psimil.model.bag_checks import per_instance
 from psimil.predictive.aggregates import AGGREGATES, BagMoments, Dependence
 from psimil.predictive.drawn import Bounds
 from psimil.predictive.moments import InstanceMoments, instance_interval
+from psimil.predictive.novelty import NOVEL
 from psimil.predictive.referral import BOTH, KEPT, NEAR, UNLIKE
 
 if TYPE_CHECKING:

@@ -13,7 +13,6 @@ from psimil.compute.numpy_backend import NUMPY, ordered_map, single_threaded_bla
 from psimil.foundations.linalg import multiply_upper
 from psimil.foundations.logistic import antithetic_draws
 from psimil.foundations.phases import tell
-from psimil.inference.novelty import Novelty, reverted
 from psimil.inference.prediction import BagLayout, Prediction
 from psimil.inference.sampled import Chains
 from psimil.inference.sparse_gp import Posterior, Scaling, SparseGP, latent_moments
@@ -23,6 +22,7 @@ from psimil.predictive.aggregates import AGGREGATES, DRAWS, Dependence, dependen
 from psimil.predictive.drawn import Drawn, from_draws
 from psimil.predictive.drawn import joined as all_drawn
 from psimil.predictive.moments import IDENTITY, Calibration, probabilities
+from psimil.predictive.novelty import Novelty, reverted
 from psimil.predictive.referral import Referral
 
 Array = NDArray[Any]
@@ -72,6 +72,10 @@ class TrainedModel:
         """The learned constant mean of the latent function."""
         return float(self.gp.bias * self.posterior.m[-1]) if self.gp.bias else 0.0
 
+    def _prior(self, X: Array) -> tuple[float, Array]:
+        """The learned constant mean, and the variances (N,) of the prior at X (N, D) in model coordinates."""
+        return self.prior_mean, np.asarray(self.gp.kernel.diagonal(X), dtype=np.float64) + self.gp.bias**2
+
     def familiar(self, X: Array, latent: tuple[Array, Array]) -> tuple[Array | None, tuple[Array, Array]]:
         """Novelty (N,) of instances X (N, D), and their latent moments with those of novel ones drawn to the prior."""
         if self.novelty is None:
@@ -79,8 +83,8 @@ class TrainedModel:
         novelty, (mean, variance) = np.empty(len(X)), (latent[0].copy(), latent[1].copy())
         for a in range(0, len(X), ROWS):
             rows, x = slice(a, a + ROWS), self.scaling.apply(np.asarray(X[a : a + ROWS]), self.dtype)
-            novelty[rows] = self.novelty.of(self.gp, x)
-            found = reverted(self.gp, x, self.prior_mean, (mean[rows], variance[rows]), novelty[rows])
+            novelty[rows] = self.novelty.of(x, self.gp.Z)
+            found = reverted((mean[rows], variance[rows]), self._prior(x), novelty[rows])
             mean[rows], variance[rows] = found
         return novelty, (mean, variance)
 
@@ -156,8 +160,8 @@ class TrainedModel:
             mean, variance = f.mean(axis=0), f.var(axis=0)
             latent = calibration.apply(mean, variance)
             if self.novelty is not None and novelty is not None:
-                novelty[some.rows] = self.novelty.of(self.gp, x)
-                latent = reverted(self.gp, x, self.prior_mean, latent, novelty[some.rows])
+                novelty[some.rows] = self.novelty.of(x, self.gp.Z)
+                latent = reverted(latent, self._prior(x), novelty[some.rows])
             f = latent[0] + stretch(variance, latent[1]) * (f - mean)
             return from_draws(f, bags.offsets[some.first : some.last + 1] - some.start, self.aggregate, level)
 

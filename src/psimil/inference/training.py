@@ -23,7 +23,6 @@ from psimil.inference.algorithm import BATCHES_TOL, Convergence, EarlyStopping, 
 from psimil.inference.bag_pass import log_posterior
 from psimil.inference.kernel_learning import learn_kernel
 from psimil.inference.leave_one_out import LeaveOneOut, log_predictive, loo_score, out_of_bag
-from psimil.inference.novelty import Novelty
 from psimil.inference.options import Execution, Options, Progress
 from psimil.inference.prediction import BagLayout
 from psimil.inference.preparation import Prepared, Supervision, prepare_in_memory, prepare_streamed, representative_bags
@@ -37,6 +36,7 @@ from psimil.model.bag_likelihoods import Labels
 from psimil.model.bags import Bags
 from psimil.model.densities import HyperbolicSecant, is_logistic, warn_if_runaway
 from psimil.model.inducing import choose_inducing
+from psimil.predictive.novelty import Novelty
 
 Array = NDArray[Any]
 Callback = Callable[[dict[str, Any]], Any]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from psimil.inference.novelty import NOVEL
 from psimil.inference.prediction import Prediction
+from psimil.predictive.novelty import NOVEL
 from psimil.predictive.referral import BOTH, NEAR, UNLIKE
 from psimil.report.numerals import probability
 

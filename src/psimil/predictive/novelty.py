@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psimil.compute.numpy_backend import chunk_rows, ordered_map
-from psimil.inference.sparse_gp import SparseGP
 
 Array = NDArray[Any]
 
@@ -57,9 +56,9 @@ class Novelty:
         with np.errstate(over="ignore"):  # bags that are all at inducing points: anything else is novel
             return np.asarray(-np.expm1(-np.log(2.0) * square / self.square))
 
-    def of(self, gp: SparseGP, X: Array) -> Array:
-        """(N,) novelty of instances X (N, D) in model coordinates."""
-        return self.of_squares(nearest_points(X, gp.Z)[1])
+    def of(self, X: Array, Z: Array) -> Array:
+        """(N,) novelty of instances X (N, D) for inducing points Z (M, D), both in model coordinates."""
+        return self.of_squares(nearest_points(X, Z)[1])
 
 
 def upper_limit(values: Array, exceeded: float) -> float:
@@ -103,15 +102,18 @@ def squares_without_own_bag(Z: Array, X: Array, offsets: Array) -> Array:
     return np.where(np.isfinite(found), found, square)
 
 
-def reverted(
-    gp: SparseGP, X: Array, prior_mean: float, latent: tuple[Array, Array], novelty: Array
-) -> tuple[Array, Array]:
-    """Latent mean and variance (N,), those of novel instances drawn back to the prior."""
+def reverted(latent: tuple[Array, Array], prior: tuple[float, Array], novelty: Array) -> tuple[Array, Array]:
+    """Latent mean and variance (N,), those of novel instances drawn back to those of the prior.
+
+    Examples
+    --------
+    >>> reverted((np.array([3.0]), np.array([1.0])), (0.0, np.array([5.0])), np.array([0.75]))
+    (array([1.5]), array([3.]))
+    """
     w = np.maximum(2.0 * novelty - 1.0, 0.0)
     if not w.any():
         return latent
-    prior = np.asarray(gp.kernel.diagonal(X), dtype=np.float64) + gp.bias**2
-    return (1.0 - w) * latent[0] + w * prior_mean, (1.0 - w) * latent[1] + w * prior
+    return (1.0 - w) * latent[0] + w * prior[0], (1.0 - w) * latent[1] + w * prior[1]
 
 
 def nearest_points(X: Array, Z: Array, hidden: tuple[Array, Array, Array] | None = None) -> tuple[Array, Array]:

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 from sklearn.cluster import KMeans
 
-from problems import make
 from psimil import Bags
 from psimil.datasets import make_bags
-from psimil.inference.novelty import (
+from psimil.predictive.novelty import (
     EXCEEDED,
     Novelty,
     nearest_points,
@@ -135,11 +134,9 @@ def test_novelty_is_a_half_at_the_distance_and_rises_from_zero_to_one():
 
 
 def test_far_away_there_is_the_prior_and_nearby_nothing_changes():
-    _, gp = make(bias=1.5, variance=2.0)
-    X = np.array([[0.1, 0.2], [0.5, 0.5], [30.0, 0.0], [3.0, 1.0]])
+    prior = 4.25
     novelty, latent = np.array([0.0, 0.5, 1.0, 0.8]), (np.array([3.0, -2.0, 1.0, 4.0]), np.array([0.1, 0.2, 0.3, 0.4]))
-    mean, variance = reverted(gp, X, -0.7, latent, novelty)
-    prior = gp.kernel.variance + 1.5**2
+    mean, variance = reverted(latent, (-0.7, np.full(4, prior)), novelty)
     assert (mean[:2] == latent[0][:2]).all()
     assert (variance[:2] == latent[1][:2]).all()
     assert (mean[2], variance[2]) == (-0.7, prior)
@@ -164,7 +161,7 @@ def test_a_model_goes_back_to_its_prior():
 def test_nearest_points_in_many_chunks(monkeypatch):
     rng = np.random.default_rng(0)
     X, Z = rng.standard_normal((57, 4)), rng.standard_normal((9, 4))
-    monkeypatch.setattr("psimil.inference.novelty.chunk_rows", lambda columns: 10)
+    monkeypatch.setattr("psimil.predictive.novelty.chunk_rows", lambda columns: 10)
     index, square = nearest_points(X, Z)
     wanted = np.square(X[:, None] - Z).sum(axis=2)
     assert (index == wanted.argmin(axis=1)).all()
