@@ -21,8 +21,9 @@ from psimil.inference.kernel_learning import (
     Profile,
     bound_gradient,
     learn_kernel,
+    smoother_unless_worse,
 )
-from psimil.inference.sparse_gp import SparseGP
+from psimil.inference.sparse_gp import Posterior, SparseGP
 from psimil.inference.variational import climb, iterate_at, newton
 from psimil.model.densities import HyperbolicSecant, SmoothLaplace
 from psimil.model.kernels import RBF, Constant, Linear, Matern32, Matern52
@@ -146,6 +147,20 @@ def test_length_scales_of_features_part_where_the_bound_gains():
     assert settled(problem, apart.gp) > settled(problem, common.gp) - 0.1
     few, heard = learned(problem, gp, thorough=True, evaluations=3)
     assert (len(heard), np.ndim(few.gp.kernel.lengthscale)) == (3, 0)
+
+
+@pytest.mark.parametrize(("gap", "spread", "taken"), [(0.1, 0.1, 1), (-0.01, 0.1, 1), (-0.05, 0.1, 0), (-0.2, 0.1, 0)])
+def test_the_smoother_kernel_is_taken_unless_bags_left_out_speak_against_it(monkeypatch, gap, spread, taken):
+    """Forty bags: the standard error of a mean difference whose deviation is 0.1 is 0.016."""
+    problem, gp = data(kernel=RBF(1.0, 1.5))
+    noise = antithetic_draws(gp.size, 16, 0)
+    pair = [iterate_at(problem, one, Posterior.prior(gp.size), noise) for one in (gp, gp.rebuilt(RBF(16.0, 6.0)))]
+    change = gap + spread * np.where(np.arange(40) % 2, 1.0, -1.0)
+    scores = iter([np.zeros(40), change])
+    monkeypatch.setattr(kernel_learning, "bag_log_likelihoods", lambda *_: (next(scores), None))
+    found = smoother_unless_worse(*pair, problem, noise)
+    assert found.gp is pair[taken].gp
+    assert found.bound.total > pair[taken].bound.total  # q(v) has settled
 
 
 def test_nothing_parts_once_a_callback_has_asked_to_stop():

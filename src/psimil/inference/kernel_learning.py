@@ -8,8 +8,10 @@ log p(T | V v_s), dL/dV = E[g v'], and with V = K_xz L^-T (L L' = K_zz),
 
 Every evaluation takes q(v) a few steps further for the new kernel, from where the last one left it. Parameters are
 learned under a weak normal prior on their logarithms. The bound may have two optima, one of wiggly functions and one
-of smooth ones; so the search may begin from both. A length scale of its own for every feature is many parameters for
-few bags; so a common one is learned first, from which they part under a prior that keeps them close.
+of smooth ones, hardly different for the bags at hand but not for those of another hospital; so the search may begin
+from both, and the smooth one is taken unless the other is clearly better. A length scale of its own for every feature
+is many parameters for few bags; so a common one is learned first, from which they part under a prior that keeps them
+close.
 """
 
 from __future__ import annotations
@@ -26,15 +28,19 @@ from numpy.typing import NDArray
 from psimil.foundations.errors import NumericalFailure
 from psimil.foundations.phases import LEARNING, tell
 from psimil.inference.bag_pass import cached_ranges, draws_of, first_noise
+from psimil.inference.leave_one_out import out_of_bag
 from psimil.inference.shards import Shard
 from psimil.inference.sparse_gp import Posterior, SparseGP
 from psimil.inference.variational import Iterate, climb, newton
 from psimil.model.bags import BagRange
+from psimil.predictive.calibration import bag_log_likelihoods
+from psimil.predictive.moments import IDENTITY
 
 Array = NDArray[Any]
 
 REACH = np.log(100.0)  # no parameter leaves its start by more than this factor
 EVALUATIONS, INNER_STEPS = 32, 2
+SETTLING_STEPS = 8  # of q(v) before two kernels are compared
 FEWER = 8  # times fewer draws than of the final q(v)
 USUAL = 12  # evaluations that a search takes, about
 SETTLED = 5e-4  # nats per bag: two steps that change the bound by less end the search
@@ -136,19 +142,37 @@ def learn_kernel(
     ----------
     heard : called with every evaluation; a true answer ends the search.
     evaluations : of the bound, at most.
-    thorough : begin from a smoother kernel, too, and go on from the better end with a length scale for every feature.
+    thorough : begin from a smoother kernel, too, take its end unless the other is clearly better for bags that are left
+        out, and go on with a length scale for every feature.
     """
-    noise, best, step, asked = first_noise(gp, len(shard.X), seed, FEWER), None, 0, False
+    noise, ends, step, asked = first_noise(gp, len(shard.X), seed, FEWER), list[Iterate](), 0, False
     for start in (gp, gp.rebuilt(gp.kernel.stretched(SMOOTHER))) if thorough else (gp,):
         if step < evaluations and not asked:
             profile = Profile(shard, start, noise, newton(shard, start, np.zeros(gp.size)))
             found, step, asked = _search(profile, heard, step, evaluations)
-            best = found if best is None or found.bound.total > best.bound.total else best
-    assert best is not None  # there is at least one start
+            ends.append(found)
     if not thorough or asked or step >= evaluations:
-        return best
+        return max(ends, key=lambda one: one.bound.total)
+    best = smoother_unless_worse(ends[0], ends[1], shard, noise)
     parted = gp.rebuilt(best.gp.kernel.per_feature(shard.X.shape[1]))
     return _search(Profile(shard, parted, noise, best.posterior, PARTING_DEVIATION), heard, step, evaluations)[0]
+
+
+def smoother_unless_worse(first: Iterate, smoother: Iterate, shard: Shard, noise: Array) -> Iterate:
+    """The smoother of two kernels, unless the first is better by more than a standard error for bags left out.
+
+    Parameters
+    ----------
+    first, smoother : kernels with their q(v), which is settled here.
+    noise : (M, S) fixed draws.
+    """
+    settled = [
+        list(islice(climb(shard, one.gp, one.posterior, noise), SETTLING_STEPS))[-1] for one in (first, smoother)
+    ]
+    unseen = [out_of_bag(one, shard, "noisy_or", joint=True) for one in settled]
+    scores = [bag_log_likelihoods(bags, IDENTITY.parameters)[0] for bags in unseen]
+    gain = scores[1] - scores[0]
+    return settled[int(gain.mean() >= -gain.std() / np.sqrt(len(gain)))]
 
 
 def _search(
