@@ -217,5 +217,5 @@ def test_a_fit_on_a_terminal_moves_through_its_phases(tmp_path):
     assert code == 0, lines
     assert max(map(len, lines)) <= 80
     text = "\n".join(lines)
-    for phase in ("passes", "refits for calibration", "figures 2 of 3", " left", "AUC", "Research use only"):
+    for phase in ("steps of the kernel", "passes", "figures 2 of 3", " left", "AUC", "Research use only"):
         assert phase in text, phase

@@ -84,10 +84,10 @@ def test_samples_are_spread_over_the_files_and_longer_ones_go_on():
 
 
 def test_the_import_hook_gives_one_module_another_text(monkeypatch):
-    path, name = SOURCE / "inference" / "novelty.py", "psimil.predictive.novelty"
+    path, name = SOURCE / "predictive" / "novelty.py", "psimil.predictive.novelty"
     source, real = path.read_text(encoding="utf-8"), importlib.import_module(name)
     monkeypatch.setattr(sys, "meta_path", [Planted(path, f"{source}\nPLANTED = 1\n"), *sys.meta_path])
-    monkeypatch.setattr(sys.modules["psimil.inference"], "novelty", real)  # so that both are put back
+    monkeypatch.setattr(sys.modules["psimil.predictive"], "novelty", real)  # so that both are put back
     monkeypatch.delitem(sys.modules, name)
     assert importlib.import_module(name).PLANTED == 1
     assert not hasattr(real, "PLANTED")

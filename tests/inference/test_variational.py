@@ -185,7 +185,8 @@ def test_a_precision_is_kept_positive_definite():
     for rho in (1.0, 0.5):
         step = natural_step(q, sums, rho)
         assert np.linalg.eigvalsh(step.R @ step.R.T).min() >= FLOOR * (1 - 1e-9)
-    for one in (with_bags(q, sums), *(i.posterior for i in climbed(problem, gp, 10))):
+    more = with_bags(problem, gp, q, antithetic_draws(gp.size, 16, seed=0))
+    for one in (more, *(i.posterior for i in climbed(problem, gp, 10))):
         assert np.linalg.eigvalsh(one.R @ one.R.T).min() >= FLOOR * (1 - 1e-9)
     with pytest.raises(NumericalFailure, match="non-finite"):
         natural_step(q, BagSums(np.full((gp.size,) * 2, np.nan), sums.gradient, np.zeros(1), 0.0), 1.0)

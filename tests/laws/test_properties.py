@@ -20,8 +20,11 @@ def within_unit(array):
     return bool(finite(array) and (np.asarray(array) >= 0).all() and (np.asarray(array) <= 1).all())
 
 
-def rises(bounds):
-    return bool((np.diff(bounds) >= -1e-9 * max(1.0, np.abs(bounds).max())).all())
+def rises(history):
+    """Whether bounds never fall; those that are means over draws, by no more than a quarter of their error."""
+    bounds, errors = (np.array([row.get(name, 0.0) for row in history]) for name in ("elbo", "error"))
+    allowed = 0.25 * errors[:-1] + 1e-9 * max(1.0, np.abs(bounds).max())
+    return bool(np.isfinite(bounds).all() and (np.diff(bounds) >= -allowed).all())
 
 
 @properties
@@ -94,24 +97,20 @@ def test_latent_moments_are_finite_and_variances_not_negative(drawn, residual):
 
 @properties
 @given(problems(), residuals, H)
-def test_the_bound_never_falls(drawn, residual, H):
-    bounds = [row["elbo"] for row in fit(drawn, residual=residual, H=H, max_iter=6).history_]
-    assert finite(bounds)
-    assert rises(bounds)
+def test_the_bound_hardly_falls(drawn, residual, H):
+    assert rises(fit(drawn, residual=residual, H=H, max_iter=6).history_)
 
 
 @properties
 @given(problems(), densities)
-def test_the_bound_never_falls_under_any_density(drawn, density):
-    bounds = [row["elbo"] for row in fit(drawn, density=density, max_iter=6).history_]
-    assert rises(bounds)
+def test_the_bound_hardly_falls_under_any_density(drawn, density):
+    assert rises(fit(drawn, density=density, max_iter=6).history_)
 
 
 @properties
 @given(problems())
-def test_the_bound_never_falls_with_larger_steps(drawn):
-    bounds = [row["elbo"] for row in fit(drawn, accelerate=True, max_iter=8).history_]
-    assert rises(bounds)
+def test_the_bound_hardly_falls_with_larger_steps(drawn):
+    assert rises(fit(drawn, accelerate=True, max_iter=8).history_)
 
 
 @properties

@@ -166,3 +166,18 @@ def test_nearest_points_in_many_chunks(monkeypatch):
     wanted = np.square(X[:, None] - Z).sum(axis=2)
     assert (index == wanted.argmin(axis=1)).all()
     np.testing.assert_allclose(square, wanted.min(axis=1), rtol=1e-10)
+
+
+@pytest.mark.parametrize("level", [0.5, 0.9, 0.95])
+def test_intervals_of_bags_with_an_unknown_instance_are_possible(level):
+    """Of a number between 0 and 1 with mean p and mass t below a: p <= t a + 1 - t; and p >= t a with t above a."""
+    bags, y, _ = problem()
+    model = quick(posterior="variational", n_inducing=10).fit(bags, y)
+    X = bags.X.copy()
+    X[bags.offsets[:-1]] += 6.0
+    found = model.predict_dist(Bags(X, bags.offsets), level=level)
+    tail = 0.5 * (1.0 - level)
+    assert found.novel.any()
+    assert (found.prob <= tail * found.lower + 1.0 - tail + 1e-12).all()
+    assert (found.prob >= tail * found.upper - 1e-12).all()
+    assert ((found.lower <= found.prob) & (found.prob <= found.upper)).all()

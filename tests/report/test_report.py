@@ -300,6 +300,11 @@ def test_the_command_replaces_nothing_unasked(tmp_path):
     assert call("report", run, "-o", mine, "--overwrite", *few).exit_code == 0
     assert mine.read_text(encoding="utf-8").startswith("<!doctype html>")
     assert call("report", run, *few).exit_code == 0 and call("report", run, *few).exit_code == 0
+    for own in ("results.safetensors", "bags.csv"):  # what it reads, or any file that is no report
+        (run / own).touch()
+        before = (run / own).read_bytes()
+        fails(call("report", run, "-o", run / own, "--overwrite", *few), 74, own, ".html")
+        assert (run / own).read_bytes() == before
 
 
 def test_the_command_refuses_what_is_no_result(tmp_path):

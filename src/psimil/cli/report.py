@@ -47,6 +47,8 @@ def report(
         target = results / "report.html" if out is None else out
         if out is not None and out.exists() and not overwrite:
             raise OutputError(f"cannot write {out.name}: it is there already. Name another or add --overwrite.")
+        if target.exists() and target.suffix.lower() not in (".html", ".htm"):
+            raise OutputError(f"cannot write {target.name}: it is there and no report. Name a file that ends in .html.")
         found = load_results(results, "report")
         source = f"sha256 {hashlib.sha256((results / NAME).read_bytes()).hexdigest()[:16]}"
         text = render_report(found, Choices(probable, uncertain, show_ids, title), source=source)

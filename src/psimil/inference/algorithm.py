@@ -181,9 +181,8 @@ class Variational:
         return found
 
     def more(self, gp: SparseGP, posterior: Posterior, shard: Shard, weight: float, steps: int) -> Posterior:
-        """A Newton step to the bound of the new bags, whose prior is q(v) so far: every bag counts once."""
-        noise = first_noise(gp, len(shard.X), self.seed)
-        return with_bags(posterior, bag_pass_over(shard, gp, draws_of(posterior, noise))[0])
+        """Steps to the bound of the new bags, whose prior is q(v) so far: every bag counts once."""
+        return with_bags(shard, gp, posterior, first_noise(gp, len(shard.X), self.seed))
 
     def _noise(self, gp: SparseGP, shards: Shards) -> Array:
         """(M, S) draws that the posterior of this fit rests on."""

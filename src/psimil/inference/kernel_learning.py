@@ -146,10 +146,11 @@ def learn_kernel(
         out, and go on with a length scale for every feature.
     """
     noise, ends, step, asked = first_noise(gp, len(shard.X), seed, FEWER), list[Iterate](), 0, False
-    for start in (gp, gp.rebuilt(gp.kernel.stretched(SMOOTHER))) if thorough else (gp,):
+    starts = (gp, gp.rebuilt(gp.kernel.stretched(SMOOTHER))) if thorough else (gp,)
+    for to_come, start in zip((2, 1) if thorough else (0,), starts, strict=True):
         if step < evaluations and not asked:
             profile = Profile(shard, start, noise, newton(shard, start, np.zeros(gp.size)))
-            found, step, asked = _search(profile, heard, step, evaluations)
+            found, step, asked = _search(profile, heard, step, evaluations, to_come)
             ends.append(found)
     if not thorough or asked or step >= evaluations:
         return max(ends, key=lambda one: one.bound.total)
@@ -176,9 +177,11 @@ def smoother_unless_worse(first: Iterate, smoother: Iterate, shard: Shard, noise
 
 
 def _search(
-    profile: Profile, heard: Callable[[Iterate], bool], done: int, evaluations: int
+    profile: Profile, heard: Callable[[Iterate], bool], done: int, evaluations: int, to_come: int = 0
 ) -> tuple[Iterate, int, bool]:
     """The best kernel near that of a profile, evaluations so far and of other searches, and whether it was ended.
+
+    ``to_come`` searches will follow, for those who wait.
 
     Quasi-Newton steps (BFGS) within a trust region: q(v) can follow a short step of the kernel, not a long one. A step
     that does not raise the bound is not taken, and the next one is shorter.
@@ -191,7 +194,7 @@ def _search(
         raise NumericalFailure("the bound is not finite at the kernel to start from. Give another kernel.")
     inverse = np.eye(len(x)) * (FIRST_RADIUS / max(float(np.abs(here.gradient).max()), 1e-12))
     for number in range(1, most + 1):
-        tell(LEARNING, done + number, done + min(max(USUAL, number + 1), most))
+        tell(LEARNING, done + number, min(done + min(max(USUAL, number + 1), most) + to_come * USUAL, evaluations))
         asked = heard(replace(here.iterate, step=done + number))
         if asked or settled > 1 or radius < LAST_RADIUS or number == most:
             break

@@ -122,18 +122,21 @@ class Prediction:
     def instance_interval(self) -> tuple[Array, Array]:
         """(N,), (N,) ends of the instances' credible intervals."""
         if self.bounds is not None:
-            return _holding(self.instance_prob, self.bounds.instance_lower, self.bounds.instance_upper)
+            ends = self.bounds.instance_lower, self.bounds.instance_upper
+            return _holding(self.instance_prob, ends, self.level)
         z = float(ndtri(0.5 + 0.5 * self.level))
-        return _holding(self.instance_prob, *instance_interval(self.latent_mean, self.latent_variance, z))
+        ends = instance_interval(self.latent_mean, self.latent_variance, z)
+        return _holding(self.instance_prob, ends, self.level)
 
     @cached_property
     def interval(self) -> tuple[Array, Array]:
         """(B,), (B,) ends of the bags' credible intervals."""
         if self.bounds is not None:
-            return _holding(self.prob, self.bounds.lower, self.bounds.upper)
+            return _holding(self.prob, (self.bounds.lower, self.bounds.upper), self.level)
         z, latent = float(ndtri(0.5 + 0.5 * self.level)), (self.latent_mean, self.latent_variance)
         rule = AGGREGATES[self.aggregate]
-        return _holding(self.prob, *rule.interval(latent, self.instances, self.offsets, z, self.log_odds_moments))
+        ends = rule.interval(latent, self.instances, self.offsets, z, self.log_odds_moments)
+        return _holding(self.prob, ends, self.level)
 
     @property
     def lower(self) -> Array:
@@ -268,6 +271,18 @@ class Prediction:
         return bag_table(self) if of == "bag" else instance_table(self, recalibration)
 
 
-def _holding(prob: Array, lower: Array, upper: Array) -> tuple[Array, Array]:
-    """The interval, widened where it does not hold the probability: its mass only grows."""
+def _holding(prob: Array, ends: tuple[Array, Array], level: float) -> tuple[Array, Array]:
+    """The interval, no further from the probability than quantiles can be, and widened where it does not hold it.
+
+    With mass t below the lower end and the mean p of a number between 0 and 1, that end is at least 1 - (1 - p) / t,
+    and the upper one at most p / t. Matched moments may say otherwise where a few instances are quite unknown.
+
+    Examples
+    --------
+    >>> low, high = _holding(np.array([0.99]), (np.array([0.0]), np.array([0.98])), 0.9)
+    >>> low.round(3), high
+    (array([0.8]), array([0.99]))
+    """
+    tail = 0.5 * (1.0 - level)
+    lower, upper = np.maximum(ends[0], 1.0 - (1.0 - prob) / tail), np.minimum(ends[1], prob / tail)
     return np.minimum(lower, prob), np.maximum(upper, prob)

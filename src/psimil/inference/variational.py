@@ -35,6 +35,7 @@ FLOOR = 0.1  # smallest eigenvalue of a precision whose prior part is I
 SMALLEST_STEP, GROWTH = 1.0 / 64.0, 1.2  # of a step, and what a step that was taken lets the next ones grow by
 SLACK = 0.25  # of the error of a bound, by which it may fall on the way to the fixed point
 LEAST_PRECISION = 0.5  # share of the precision in any direction that a step must leave
+MORE_STEPS = 12  # to the bound of bags that come later
 NEWTON_STEPS, NEWTON_RISE = 50, 1e-4  # steps to the mode at most, and nats per bag below which it is found
 
 
@@ -131,20 +132,6 @@ def with_more_data(posterior: Posterior, factor: float) -> Posterior:
     return Posterior(posterior.m, floored(identity + factor * (posterior.R @ posterior.R.T - identity), FLOOR))
 
 
-def with_bags(posterior: Posterior, sums: BagSums) -> Posterior:
-    """q(v) after a Newton step to the bound of more bags, whose sums at q(v) these are and whose prior q(v) is.
-
-    Examples
-    --------
-    >>> sums = BagSums(np.array([[3.0]]), np.array([2.0]), np.zeros(1), 0.0)
-    >>> q = with_bags(Posterior.prior(1), sums)
-    >>> q.m, q.R
-    (array([0.5]), array([[2.]]))
-    """
-    R = floored(posterior.R @ posterior.R.T + sums.curvature, FLOOR)
-    return Posterior(posterior.m + solve_lower(R, solve_lower(R, sums.gradient), transposed=True), R)
-
-
 def iterate_at(shards: Shards, gp: SparseGP, posterior: Posterior, noise: Array) -> Iterate:
     """A pass over the data at q(v), with draws m + U noise."""
     sums, local = bag_pass_over(shards, gp, draws_of(posterior, noise))
@@ -201,3 +188,23 @@ def newton(shards: Shards, gp: SparseGP, m: Array) -> Posterior:
 def _newton_step(m: Array, sums: BagSums, rho: float) -> Posterior:
     R = floored(sums.curvature + np.eye(len(m)), FLOOR)
     return Posterior(m + rho * solve_lower(R, solve_lower(R, sums.gradient - m), transposed=True), R)
+
+
+def with_bags(shards: Shards, gp: SparseGP, prior: Posterior, noise: Array) -> Posterior:
+    """q(v) after more bags, whose prior is q(v) so far: damped steps, none of which lowers the bound of these bags."""
+    P, best, value, rho = prior.R @ prior.R.T, prior, -np.inf, 1.0
+    here, bags = prior, float(shards.weights.sum())
+    for _ in range(MORE_STEPS):
+        sums, _ = bag_pass_over(shards, gp, draws_of(here, noise))
+        found = float(sums.likelihood.mean()) - divergence(here, prior)
+        if not found >= value:
+            rho *= 0.5
+        else:
+            settled = found - value < NEWTON_RISE * bags
+            best, value, kept, rho = here, found, sums, min(2.0 * rho, 1.0)
+            if settled:
+                break
+        R = floored(rho * (P + kept.curvature) + (1.0 - rho) * (best.R @ best.R.T), FLOOR)
+        slope = kept.gradient - P @ (best.m - prior.m)
+        here = Posterior(best.m + rho * solve_lower(R, solve_lower(R, slope), transposed=True), R)
+    return best
