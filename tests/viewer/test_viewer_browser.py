@@ -227,6 +227,7 @@ def test_a_negative_scan_with_a_slice_above_its_threshold_is_no_contradiction(vi
     assert legend.endswith(": above the slice threshold, so positive. Do you agree?")
     assert "Positive" not in page.locator("#value").inner_text()
     page.locator("#values summary").click()
+    page.locator("#values-table tbody tr").first.wait_for()  # the table is filled when it is opened
     called = page.locator("#values-table tbody tr").locator("td:nth-child(7)").all_inner_texts()
     assert set(called) == {"Above the slice threshold", "Negative"}
     rows = visited.viewed.results.instances_of(first_bag(visited.viewed))
