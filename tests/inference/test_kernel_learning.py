@@ -163,6 +163,14 @@ def test_the_smoother_kernel_is_taken_unless_bags_left_out_speak_against_it(monk
     assert found.bound.total > pair[taken].bound.total  # q(v) has settled
 
 
+def test_a_narrow_prior_keeps_length_scales_together(monkeypatch):
+    problem, gp = data(kernel=RBF(1.0, 1.5))
+    problem.X[:, 1] = np.random.default_rng(0).standard_normal(len(problem.X))
+    monkeypatch.setattr(kernel_learning, "PARTING_DEVIATION", 1e-3)
+    one, other = learned(problem, gp, thorough=True)[0].gp.kernel.lengthscale
+    assert other == pytest.approx(one, rel=1e-3)
+
+
 def test_nothing_parts_once_a_callback_has_asked_to_stop():
     problem, gp = data(kernel=RBF(1.0, 1.5))
     found = learn_kernel(problem, gp, 0, lambda _: True, thorough=True)

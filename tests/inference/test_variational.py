@@ -97,7 +97,8 @@ def test_the_bound_is_what_its_definition_says(seed):
 def test_it_ends_at_a_fixed_point(seed):
     """Another full step moves nothing, m = V' E g, and the distance that says so is that of the step."""
     problem, gp = problem_of(seed)
-    last = climbed(problem, gp, 40)[-1]
+    first, *_, last = climbed(problem, gp, 40)
+    assert first.change == pytest.approx(divergence(first.stepped(1.0), first.posterior), rel=1e-9)
     step, q = last.stepped(1.0), last.posterior
     assert last.change == pytest.approx(divergence(step, q), abs=1e-9)
     assert last.change < 1e-8
