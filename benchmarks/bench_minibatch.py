@@ -25,7 +25,8 @@ from psimil.inference.preparation import Supervision, sampled_sparse_gp, streame
 from psimil.inference.shards import StreamedShards
 from psimil.inference.sparse_gp import KernelState
 from psimil.model.bag_likelihoods import Labels
-from psimil.model.bags import BagRange, Bags
+from psimil.model.bag_ranges import BagRange
+from psimil.model.bags import Bags
 from psimil.model.densities import HyperbolicSecant
 from psimil.paper.ascent import PassTask, ascend, pass_over
 from psimil.paper.augmented import Augmented
@@ -94,7 +95,7 @@ def full_passes(data: StreamedShards, state: KernelState) -> list[tuple[float, f
     shards, found = Watched(data), list[tuple[float, float]]()
     for last in ascend(shards, state):
         found.append((shards.passes - 1.0, last.bound.total / len(shards.weights)))
-        if len(found) > 1 and not last.kernel_moved and found[-1][1] - found[-2][1] < SETTLED:
+        if len(found) > 1 and not last.unfinished and found[-1][1] - found[-2][1] < SETTLED:
             return found
     raise RuntimeError("ascend ended")
 

@@ -1,4 +1,4 @@
-"""A grid of kernels, each kept as it is by a fit: the bound on fresh draws, and what held-out bags say."""
+"""A grid of kernels, each kept as it is by a fit: log p(T) on fresh draws, and what held-out bags say."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from bound_order.problems import PROBLEMS, Fold
 from psimil import VGPMIL
 from psimil.compute.numpy_backend import single_threaded_blas
 from psimil.foundations.logistic import antithetic_draws
-from psimil.inference.bag_pass import draws_of
+from psimil.inference.bag_pass import Draws
+from psimil.inference.kernel_learning import tilted_sum
 from psimil.inference.leave_one_out import log_predictive
 from psimil.inference.shards import Shard
 from psimil.inference.trained import TrainedModel
@@ -36,7 +37,7 @@ class OrderSettings:
     ----------
     variances : of the RBF.
     lengthscales : in units of the default one, the square root of the number of features.
-    draws : fresh antithetic draws that the bound is worked out on at the q(v) of the fit.
+    draws : fresh antithetic draws that scores are worked out on at the q(v) of the fit.
     halvings : of held-out bags, to tell how far their own order can be trusted.
     """
 
@@ -55,28 +56,35 @@ class OrderSettings:
 
 
 @dataclass(frozen=True)
-class FreshBound:
-    """The bound of q(v) in nats per bag on draws that the fit has not seen, its standard error, and a tighter one.
+class FreshScores:
+    """What q(v) says of log p(T) in nats per bag, on draws that the fit has not seen.
 
-    ``importance`` is the log mean of p(T, v) / q(v) over the same draws, which comes the nearer to log p(T) the less
-    q(v) misses; far above the bound it says that no Gaussian fits, or that this one is not the best.
+    ``evidence`` is the estimate that the kernel is learned on, ``bound`` the variational bound with its standard
+    ``error``. ``importance`` is the log mean of p(T, v) / q(v) over the same draws, which comes the nearer to log p(T)
+    the less q(v) misses.
     """
 
-    total: float
+    evidence: float
+    bound: float
     error: float
     importance: float
 
 
-def fresh_bound(model: TrainedModel, bags: Bags, y: Array, draws: int, seed: int) -> FreshBound:
-    """The bounds of a fitted model on its training bags."""
+def fresh_scores(model: TrainedModel, bags: Bags, y: Array, draws: int, seed: int) -> FreshScores:
+    """The scores of a fitted model on its training bags."""
     X, q = model.scaling.apply(bags.X), model.posterior
     shard = Shard(X, Labels(y, bags.offsets), np.ones(len(y)), HyperbolicSecant(), keep=True)
-    noise = antithetic_draws(model.gp.size, draws, seed)
-    found = iterate_at(shard, model.gp, q, noise)
-    prior, own = np.square(draws_of(q, noise)).sum(axis=0), np.square(noise).sum(axis=0)
-    log_weights = found.sums.likelihood - 0.5 * (prior - own) - np.log(np.diag(q.R)).sum()
-    importance = logsumexp(log_weights) - np.log(len(log_weights))
-    return FreshBound(found.bound.total / len(y), found.bound.error / len(y), float(importance) / len(y))
+    noise = Draws.single(antithetic_draws(model.gp.size, draws, seed))
+    found, v = iterate_at(shard, model.gp, q, noise), noise.of(q)
+    assert found.local is not None  # one shard in memory
+    tilted = tilted_sum(shard, model.gp, v, found.local)
+    evidence = replace(found, sums=replace(found.sums, tilted=tilted)).log_evidence
+    prior, own = np.square(v.blocks[0]).sum(axis=0), np.square(noise.blocks[0]).sum(axis=0)
+    log_weights = found.sums.likelihood[0] - 0.5 * (prior - own) - np.log(np.diag(q.R)).sum()
+    importance = float(logsumexp(log_weights) - np.log(draws))
+    bags_count = len(y)
+    return FreshScores(evidence / bags_count, found.bound.total / bags_count, found.bound.error / bags_count,
+                       importance / bags_count)  # fmt: skip
 
 
 @single_threaded_blas()
@@ -99,14 +107,15 @@ def fold_rows(fold: Fold, posterior: str, settings: OrderSettings) -> Iterator[d
                         n_inducing=settings.inducing, inducing_points=points,
                         random_state=settings.seed).fit(bags, y)  # fmt: skip
         seconds, points, model = time.perf_counter() - began, fitted.inducing_points_, fitted.model_
-        bound = FreshBound(fitted.elbo_ / len(y), 0.0, np.nan)
+        own = fitted.elbo_ / len(y)
+        scores = FreshScores(own, own, 0.0, np.nan)
         if posterior == "variational":
-            bound = fresh_bound(model, bags, y, settings.draws, model.seed + 1)
+            scores = fresh_scores(model, bags, y, settings.draws, model.seed + 1)
         held = log_predictive(model.predict(new).log_odds, y_new)
         plain = log_predictive(replace(model, novelty=None).predict(new).log_odds, y_new)
         yield {"posterior": posterior, "variance": variance, "lengthscale": scale, "training_bags": len(y),
-               "held_out_bags": len(y_new), "bound": bound.total, "bound_error": bound.error,
-               "importance": bound.importance, "own_bound": fitted.elbo_ / len(y),
+               "held_out_bags": len(y_new), "score": scores.evidence, "bound": scores.bound,
+               "bound_error": scores.error, "importance": scores.importance, "own_bound": own,
                "held_out": float(held.mean()), "held_out_plain": float(plain.mean()),
                **half_scores(held, settings), "passes": fitted.n_iter_, "converged": fitted.converged_,
                "seconds": seconds}  # fmt: skip

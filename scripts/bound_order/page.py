@@ -21,7 +21,7 @@ def summary_lines(summary: pd.DataFrame, table: pd.DataFrame) -> str:
     rows, grouped = [], table.groupby(["data", "posterior"])
     better = {key: among_the_better(part) for key, part in grouped}
     best = {(*key, by): "{variance:g}, {lengthscale:g}".format(**part.loc[part[by].idxmax()])
-            for key, part in grouped for by in ("bound", "held_out")}  # fmt: skip
+            for key, part in grouped for by in ("score", "held_out")}  # fmt: skip
     for row in summary.to_dict("records"):
         problem, asked = PROBLEMS[row["data"]], row["posterior"] == "variational"
         verdict = ("reached" if row["spearman"] >= problem.target else "missed") if asked else ""
@@ -29,11 +29,11 @@ def summary_lines(summary: pd.DataFrame, table: pd.DataFrame) -> str:
                      f"{problem.target:.2f}" if asked else "", verdict,
                      f"{better[row['data'], row['posterior']]:+.2f}",
                      f"{row['folds_low']:+.2f} to {row['folds_high']:+.2f}" if row["folds"] > 1 else "one split",
-                     f"{row['reliability']:.3f}", best[row["data"], row["posterior"], "bound"],
+                     f"{row['reliability']:.3f}", best[row["data"], row["posterior"], "score"],
                      best[row["data"], row["posterior"], "held_out"], f"{row['lost']:.4f}",
                      f"{row['spread']:.3f}"])  # fmt: skip
     heads = ["data", "posterior", "kernels", "Spearman", "asked", "verdict", "among the better half", "fold by fold",
-             "order of held-out bags themselves", "kernel of the best bound", "of the best held-out log predictive",
+             "order of held-out bags themselves", "kernel of the best score", "of the best held-out log predictive",
              "lost by the former", "best less worst kernel"]  # fmt: skip
     return markdown(heads, rows)
 
@@ -51,25 +51,29 @@ def known(value: float, form: str) -> str:
 
 def doubt_lines(summary: pd.DataFrame) -> str:
     """What might spoil the order: noise and optimism of draws, settling, the return to the prior, what q(v) misses."""
-    rows = [[PROBLEMS[row["data"]].title, row["posterior"], f"{row['own_draws']:+.3f}", f"{row['plain']:+.3f}",
-             known(row.get("importance", np.nan), "+.3f"), known(row.get("tighter", np.nan), ".3f"),
+    rows = [[PROBLEMS[row["data"]].title, row["posterior"], f"{row['of_bound']:+.3f}",
+             f"{row['own_draws']:+.3f}", f"{row['plain']:+.3f}", known(row.get("importance", np.nan), "+.3f"),
+             known(row.get("tighter", np.nan), ".3f"),
              f"{row['bound_error']:.4f}", f"{row['optimism']:.4f}", f"{100 * row['converged']:.0f} %",
              f"{row['seconds']:.1f}"] for row in summary.to_dict("records")]  # fmt: skip
-    heads = ["data", "posterior", "Spearman, bound on the draws of the fit", "Spearman, no return to the prior",
-             "Spearman, importance-weighted bound", "most that it lies above the bound", "largest error of a bound",
+    heads = ["data", "posterior", "Spearman of the bound", "the same on the draws of the fit",
+             "Spearman of the score, no return to the prior", "Spearman of the importance-weighted bound",
+             "most that it lies above the bound", "largest error of a bound",
              "largest optimism of the draws of the fit", "fits that settled", "seconds per fit"]  # fmt: skip
     return markdown(heads, rows)
 
 
 def kernel_lines(table: pd.DataFrame) -> str:
-    """Every kernel, data set by data set, best bound first."""
+    """Every kernel, data set by data set, best score first."""
     parts = []
     for (data, posterior), part in table.groupby(["data", "posterior"], sort=False):
         ranks = part["held_out"].rank(ascending=False).astype(int)
-        order = part.assign(rank=ranks).sort_values("bound", ascending=False)
-        rows = [[f"{row['variance']:g}", f"{row['lengthscale']:g}", f"{row['bound']:.4f}", f"{row['bound_error']:.4f}",
-                 f"{row['held_out']:.4f}", f"{row['rank']}"] for row in order.to_dict("records")]  # fmt: skip
-        heads = ["variance", "length scale", "bound per bag", "its error on a fold", "held-out log predictive", "rank"]
+        order = part.assign(rank=ranks).sort_values("score", ascending=False)
+        rows = [[f"{row['variance']:g}", f"{row['lengthscale']:g}", f"{row['score']:.4f}", f"{row['bound']:.4f}",
+                 f"{row['bound_error']:.4f}", f"{row['held_out']:.4f}", f"{row['rank']}"]
+                for row in order.to_dict("records")]  # fmt: skip
+        heads = ["variance", "length scale", "score per bag", "bound per bag", "its error on a fold",
+                 "held-out log predictive", "rank"]  # fmt: skip
         parts.append(f"### {PROBLEMS[str(data)].title}, {posterior}\n\n{markdown(heads, rows)}")
     return "\n\n".join(parts)
 

@@ -1,4 +1,4 @@
-"""How well bounds order kernels, from the rows of every fold."""
+"""How well estimates of log p(T) order kernels, from the rows of every fold."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def among_the_better(table: pd.DataFrame) -> float:
 
     Examples
     --------
-    >>> table = pd.DataFrame({"bound": [1.0, 5.0, 4.0, 3.0], "held_out": [0.0, 2.0, 3.0, 1.0]})
+    >>> table = pd.DataFrame({"score": [1.0, 5.0, 4.0, 3.0], "held_out": [0.0, 2.0, 3.0, 1.0]})
     >>> round(among_the_better(table), 6)
     -1.0
     """
     best = table.nlargest(max(len(table) // 2, 2), "held_out")
-    return agreement(best["bound"], best["held_out"])
+    return agreement(best["score"], best["held_out"])
 
 
 def reliability(table: pd.DataFrame) -> float:
@@ -51,16 +51,17 @@ def reliability(table: pd.DataFrame) -> float:
 
 
 def summary(rows: pd.DataFrame) -> pd.DataFrame:
-    """One row for each data set and posterior: correlations of bounds with held-out scores, and what limits them."""
+    """One row for each data set and posterior: correlations of scores with held-out ones, and what limits them."""
     found = []
     for (data, posterior), table in averaged(rows).groupby(["data", "posterior"], sort=False):
         part = rows[(rows["data"] == data) & (rows["posterior"] == posterior)]
-        folds = [agreement(one["bound"], one["held_out"]) for _, one in part.groupby("fold")]
-        chosen = table.loc[table["bound"].idxmax(), "held_out"]
+        folds = [agreement(one["score"], one["held_out"]) for _, one in part.groupby("fold")]
+        chosen = table.loc[table["score"].idxmax(), "held_out"]
         found.append({
             "data": data, "posterior": posterior, "kernels": len(table), "folds": len(folds),
-            "spearman": agreement(table["bound"], table["held_out"]),
-            "plain": agreement(table["bound"], table["held_out_plain"]),
+            "spearman": agreement(table["score"], table["held_out"]),
+            "of_bound": agreement(table["bound"], table["held_out"]),
+            "plain": agreement(table["score"], table["held_out_plain"]),
             "importance": agreement(table["importance"], table["held_out"]),
             "tighter": float((table["importance"] - table["bound"]).max()),
             "own_draws": agreement(table["own_bound"], table["held_out"]),

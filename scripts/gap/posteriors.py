@@ -15,13 +15,12 @@ from scipy.special import ndtr
 from psimil.estimators.parameters import OF_AUGMENTED, OF_VARIATIONAL
 from psimil.foundations.logistic import sigmoid
 from psimil.inference import sampled
-from psimil.inference.algorithm import Convergence
-from psimil.inference.bag_pass import first_noise, log_posterior
-from psimil.inference.options import Parameters
-from psimil.inference.sampled import Chains, sample
+from psimil.inference.algorithm import Convergence, Variational
+from psimil.inference.options import Options, Parameters
+from psimil.inference.sampled import Chains, log_posterior, sample
 from psimil.inference.shards import Shard
 from psimil.inference.sparse_gp import KernelState, Posterior, SparseGP, latent_moments
-from psimil.inference.variational import climb, newton
+from psimil.inference.variational import newton
 from psimil.paper.ascent import ascend
 from psimil.predictive.moments import instance_moments
 
@@ -58,10 +57,10 @@ def augmented(shard: Shard, gp: SparseGP) -> Posterior:
 
 
 def variational(shard: Shard, gp: SparseGP, seed: int) -> Posterior:
-    """q(v) of the variational bound, with the draws of a fit and the rule by which it stops."""
+    """q(v) of a default fit, with its draws and the rule by which it stops."""
     settled = Convergence(OF_VARIATIONAL["tol"], len(shard.weights))
-    start, noise = newton(shard, gp, np.zeros(gp.size)), first_noise(gp, len(shard.X), seed)
-    for record in climb(shard, gp, start, noise):
+    start = KernelState(gp, newton(shard, gp, np.zeros(gp.size)))
+    for record in Variational(Options(tol=OF_VARIATIONAL["tol"]), seed).passes(shard, start):
         if settled(record) or record.step >= Parameters.max_iter:
             return record.posterior
     raise AssertionError  # steps have no end

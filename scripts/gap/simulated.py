@@ -23,9 +23,9 @@ from gap.posteriors import (
 from oracle import bound_gap, draw_posterior, mixed_sweep, model_of, simulate
 from psimil.compute.numpy_backend import single_threaded_blas
 from psimil.foundations.logistic import antithetic_draws
-from psimil.inference.bag_pass import log_posterior
+from psimil.inference.bag_pass import Draws
 from psimil.inference.preparation import MEAN_SCALE
-from psimil.inference.sampled import mixing, sample
+from psimil.inference.sampled import log_posterior, mixing, sample
 from psimil.inference.shards import Shard
 from psimil.inference.sparse_gp import SparseGP
 from psimil.inference.variational import iterate_at
@@ -198,7 +198,7 @@ def bound_rows(settings: Simulation, seeds: int, chains: int, draws: int) -> lis
             shard = replace(shard, labels=replace(shard.labels, T=T))
             bounds, evidence = bound_gap(shard, gp, rng, chains=chains, draws=draws)
             if gp.residual == "projected":
-                noise = antithetic_draws(gp.size, BOUND_DRAWS, seed + 1)  # not those of the fit, which flatter it
+                noise = Draws.single(antithetic_draws(gp.size, BOUND_DRAWS, seed + 1))  # those of the fit flatter it
                 bounds["variational"] = iterate_at(shard, gp, variational(shard, gp, seed), noise).bound.total
             rows.append({"problem": name, "seed": seed, "bags": settings.bags, "instances": len(shard.X), **bounds,
                          "log_p": evidence.log_p, "error": evidence.error,

@@ -11,6 +11,7 @@ import pytest
 from commands import QUICK, call, fails, frame_of, processor_seconds, trained
 from psimil import PsiVGPMIL
 from psimil.datasets import make_bags
+from psimil.results.model_card import context_words
 from psimil.store.tables import read_bags
 from psimil.version import VERSION
 
@@ -118,6 +119,30 @@ def test_info_tells_whether_to_trust_draws(files, tmp_path):
     assert facts["referral"] == {"rule": "interval"}
     said = (tmp_path / "a" / "summary.md").read_text()
     assert "Referral to a reader: where the interval crosses the threshold, or novel." in said
+
+
+def test_context_is_asked_for_and_told(files, tmp_path):
+    run, again = tmp_path / "a", tmp_path / "b"
+    done = call("fit", files / "train.csv", "--out", run, "--context", "auto", *QUICK)
+    assert done.exit_code == 0, done.output
+    model = PsiVGPMIL.load(run / "model.safetensors").model_
+    words = context_words(model)
+    assert "log p(T)" in words and f"Context of instances: {words}." in done.stdout.replace("\n", " ")
+    assert f"Context of instances: {words}." in (run / "summary.md").read_text()
+    facts = json.loads(call("info", run, "--json").stdout)
+    assert facts["context"] == words and facts["features"] == 3 and facts["parameters"]["context"] == "auto"
+    assert tomllib.loads((run / "config.toml").read_text())["context"] == "auto"
+    learned = pd.read_csv(run / "history.csv").set_index("context")["learned_log_evidence"].dropna()
+    np.testing.assert_allclose(learned[["bag", "none"]], model.context_evidence)
+    for context, expected in (("bag", "bag"), ("none", "none")):
+        options = ["--context", context, "--config", run / "config.toml", "--overwrite", "--json", *QUICK]
+        assert json.loads(call("fit", files / "train.csv", "--out", again, *options).stdout)["context"] == expected
+        assert PsiVGPMIL.load(again / "model.safetensors").context == {"none": None}.get(context, context)
+        done = call("predict", again, files / "test.csv", "--out", tmp_path / "new", "--overwrite", "--json")
+        assert done.exit_code == 0, done.output
+    fails(call("fit", files / "train.csv", "--out", again, "--context", "scan"), 2, "bag", "auto", "none")
+    judged = ["--context", "auto", "--hyperparameters", "none"]
+    fails(call("fit", files / "train.csv", "--out", tmp_path / "c", *judged), 2, "hyperparameters=None does not allow")
 
 
 def test_json_is_one_object_and_quiet_is_quiet(files, tmp_path):

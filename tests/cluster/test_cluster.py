@@ -16,7 +16,7 @@ from psimil.cluster import DaskShards, connect, predict_parts, workforce
 from psimil.datasets import make_bags
 from psimil.foundations.errors import ClusterFailure, InputError, NumericalFailure
 from psimil.foundations.logistic import antithetic_draws
-from psimil.inference.bag_pass import bag_pass_over, draws_of
+from psimil.inference.bag_pass import Draws, bag_pass_over
 from psimil.inference.shards import StreamedShards
 from psimil.inference.sparse_gp import KernelState, Scaling, SparseGP
 from psimil.model.bag_likelihoods import Labels
@@ -70,10 +70,14 @@ def sums(parts):
     state = KernelState.first(gp)
     found = pass_over(parts, gp, state.posterior)
     statistics = found.statistics
-    bag_sums, _ = bag_pass_over(parts, gp, draws_of(state.posterior, antithetic_draws(gp.size, 8, seed=3)))
-    numbers = (statistics.entropy, statistics.bags, found.bound.log_z, bag_sums.log_z)
-    arrays = (statistics.V_theta_V, statistics.V_kappa, bag_sums.curvature, bag_sums.gradient, bag_sums.likelihood)
-    arrays = (*arrays, np.array(numbers))
+    noise = antithetic_draws(gp.size, 8, seed=3)
+    numbers = [statistics.entropy, statistics.bags, found.bound.log_z]
+    arrays = [statistics.V_theta_V, statistics.V_kappa]
+    for draws in (Draws.single(noise), Draws(np.stack([noise, -0.5 * noise]), group=7, precision=np.float32)):
+        bag_sums, _ = bag_pass_over(parts, gp, draws.of(state.posterior), tilted=True)
+        numbers += [bag_sums.log_z, bag_sums.tilted]
+        arrays += [bag_sums.curvature, bag_sums.gradient, bag_sums.likelihood]
+    arrays.append(np.array(numbers))
     return [array.tobytes() for array in arrays]
 
 
@@ -231,26 +235,29 @@ def test_an_encrypted_cluster_lets_in_those_with_a_certificate(stored, security,
             connect(address)
 
 
-def test_predictions_have_the_bits_of_one_process(client, stored, monkeypatch):
+@pytest.mark.parametrize("context", [None, "bag"])
+def test_predictions_have_the_bits_of_one_process(client, stored, monkeypatch, context):
     from psimil import VGPMIL
     from psimil.cluster import scoring
     from psimil.compute import numpy_backend
     from psimil.inference import trained
 
     memory, store, y = stored
-    model = VGPMIL(n_inducing=6, max_iter=5, tol=0, random_state=0, calibrate=True).fit(memory, y).model_
+    settings = {"n_inducing": 6, "max_iter": 5, "tol": 0, "random_state": 0, "calibrate": True, "context": context}
+    model = VGPMIL(**settings).fit(memory, y).model_
     monkeypatch.setattr(numpy_backend, "CHUNK_BYTES", 64)  # chunks of 64 rows here, one on a worker
     for module in (trained, scoring):
         monkeypatch.setattr(module, "ROWS", 200)
     monkeypatch.setattr(scoring, "SHARD_ROWS", 64)
     assert len(scoring.part_cuts(len(memory.X), 64)) > 6
-    expected = model.latent(memory.X)
+    X = model.seen(memory).X
+    expected = model.latent(X)
     for bags in (memory, store):
         found = predict_parts(model, bags, client)
         for one, two in zip(found, expected, strict=True):
             np.testing.assert_array_equal(one, two)
     raw = predict_parts(model, store, client, raw=True)
-    np.testing.assert_array_equal(raw[0], model.latent(memory.X, raw=True)[0])
+    np.testing.assert_array_equal(raw[0], model.latent(X, raw=True)[0])
 
 
 # Last, for the cluster has new workers afterwards

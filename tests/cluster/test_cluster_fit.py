@@ -6,6 +6,7 @@ import random
 import signal
 import threading
 import time
+from functools import partial
 
 import numpy as np
 import pytest
@@ -54,7 +55,7 @@ def bits(model):
     found = model.model_
     arrays = (found.gp.Z, found.gp.L, found.posterior.m, found.posterior.R, np.array([found.threshold]))
     bounds = [(row["stage"], row["iteration"], row["elbo"]) for row in model.history_]
-    return [array.tobytes() for array in arrays], bounds, found.calibration, model.converged_
+    return [array.tobytes() for array in arrays], bounds, found.calibration, model.converged_, found.context_evidence
 
 
 CASES = {
@@ -62,6 +63,7 @@ CASES = {
     "augmented": (GVGPMIL, {}),
     "minibatches": (VGPMIL, {"batch_bags": 20}),
     "augmented minibatches": (GVGPMIL, {"batch_bags": 20}),
+    "judged context": (partial(VGPMIL, context="auto"), {}),
 }
 each = pytest.mark.parametrize("name", list(CASES))
 
@@ -80,6 +82,15 @@ def test_a_fit_on_a_cluster_is_a_fit(client, data, alone, name):
     assert bits(estimator(**SETTINGS).fit(*data, client=client, **more)) == alone[name]
 
 
+def test_workers_read_a_store_in_context(client, data, tmp_path):
+    bags, y = data
+    with StoreWriter(tmp_path / "store", 3, dtype="float64") as writer:
+        for b, bag in enumerate(bags):
+            writer.add(bag, int(y[b]), str(b))
+    spread = VGPMIL(context="bag", **SETTINGS).fit(open_store(tmp_path / "store"), y, client=client)
+    assert bits(spread) == bits(VGPMIL(context="bag", **SETTINGS).fit(bags, y))
+
+
 class Stop(Exception):
     pass
 
@@ -94,6 +105,8 @@ class Stop(Exception):
         ("minibatches", 1),
         ("minibatches", 9),
         ("augmented minibatches", 5),
+        ("judged context", 0),
+        ("judged context", 2),
     ],
 )
 def test_a_fit_goes_on_from_its_checkpoint(data, alone, tmp_path, name, after):

@@ -11,9 +11,11 @@ from psimil.compute.numpy_backend import NUMPY
 from psimil.foundations.errors import InputError
 from psimil.foundations.logistic import antithetic_draws
 from psimil.inference import sparse_gp
-from psimil.inference.bag_pass import GradientTask, run_bag_pass
-from psimil.inference.kernel_learning import bound_gradient
+from psimil.inference.bag_pass import Draws, run_bag_pass
+from psimil.inference.kernel_learning import NaturalSites, evidence_gradient, tilted_sum
+from psimil.inference.sampled import GradientTask
 from psimil.inference.sparse_gp import SparseGP
+from psimil.inference.variational import iterate_at
 from psimil.model.densities import GammaMixture, HyperbolicSecant, SmoothLaplace
 from psimil.model.kernels.base import Kernel
 from psimil.paper.passes import run_pass
@@ -82,14 +84,14 @@ def test_features_keep_their_contract(backend, whitened_by, dtype, bias, monkeyp
 @pytest.mark.parametrize("backend", [NUMPY, CPU], ids=["numpy", "torch"])
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 def test_the_adjoint_keeps_its_contract(backend, kernel):
-    """That of dF / dK_xz = G' weights, against differences of F = sum(K_xz * G' weights)."""
+    """That of dF / dK_xz = left right, against differences of F = sum(K_xz * (left right))."""
     rng = np.random.default_rng(2)
-    X, Z, S = rng.normal(size=(9, 2)), rng.normal(size=(4, 2)), 3
+    X, Z, R = rng.normal(size=(9, 2)), rng.normal(size=(4, 2)), 3
     gp = SparseGP.build(kernel, Z, bias=1.5)
-    G, weights = rng.normal(size=(S, 9)), rng.normal(size=(S, 4))
-    found = backend.kernel_adjoint(gp, X, backend.features(gp, X, whiten=False), G, weights)
-    np.testing.assert_allclose(found, kernel.gram_adjoint(X, Z, G.T @ weights), rtol=1e-9, atol=1e-10)
-    F = lambda p: float((kernel.with_log_parameters(p).gram(X, Z) * (G.T @ weights)).sum())  # noqa: E731
+    left, right = rng.normal(size=(9, R)), rng.normal(size=(R, 4))
+    found = backend.kernel_adjoint(gp, X, backend.features(gp, X, whiten=False), left, right)
+    np.testing.assert_allclose(found, kernel.gram_adjoint(X, Z, left @ right), rtol=1e-9, atol=1e-10)
+    F = lambda p: float((kernel.with_log_parameters(p).gram(X, Z) * (left @ right)).sum())  # noqa: E731
     np.testing.assert_allclose(found, central_difference(F, kernel.log_parameters), rtol=1e-6, atol=1e-7)
 
 
@@ -128,30 +130,44 @@ def test_a_pass_on_a_device_equals_that_of_numpy(kernel, residual, bias, memory)
 @pytest.mark.parametrize("memory", [{"keep": True}, {"keep": False, "whole": False, "rows": 4}], ids=str)
 @pytest.mark.parametrize("density", [HyperbolicSecant(), SmoothLaplace(0.4, 1.0)], ids=repr)
 @pytest.mark.parametrize("residual", ["projected", "full"])
+@pytest.mark.parametrize("tilted", [False, True])
 @pytest.mark.parametrize("kernel", [KERNELS[1], KERNELS[4]], ids=repr)
-def test_a_bag_pass_on_a_device_equals_that_of_numpy(kernel, residual, density, memory):
+def test_a_bag_pass_on_a_device_equals_that_of_numpy(kernel, tilted, residual, density, memory):
     problem, gp = make(kernel=kernel, residual=residual, bias=1.0, density=density, weights=[1, 2, 0.5, 1, 3])
     problem = replace(problem, **memory)
-    on_device, draws = replace(problem, backend=CPU), antithetic_draws(gp.size, 6, seed=0)
-    (local, sums), (found, found_sums) = run_bag_pass(problem, gp, draws), run_bag_pass(on_device, gp, draws)
+    draws = Draws.single(antithetic_draws(gp.size, 6, seed=0))
+    local, sums = run_bag_pass(problem, gp, draws, tilted=tilted)
+    found, found_sums = run_bag_pass(replace(problem, backend=CPU), gp, draws, tilted=tilted)
     for name in ("gradient", "diagonal", "vector", "pi"):
         np.testing.assert_allclose(getattr(found, name), getattr(local, name), **CLOSE)
-    for name in ("curvature", "gradient", "likelihood", "log_z"):
+    for name in ("curvature", "gradient", "likelihood", "log_z", "tilted"):
         np.testing.assert_allclose(getattr(found_sums, name), getattr(sums, name), **CLOSE)
-    gradients = [bound_gradient(one, gp, draws) for one in (problem, on_device)]
-    np.testing.assert_allclose(*gradients, rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize("kernel", [KERNELS[1], KERNELS[4]], ids=repr)
+def test_what_the_search_for_a_kernel_asks_of_a_device_equals_that_of_numpy(kernel):
+    problem, gp = make(kernel=kernel, residual="projected", bias=1.0, weights=[1, 2, 0.5, 1, 3])
+    noise, q, found = Draws.single(antithetic_draws(gp.size, 6, seed=0)), random_posterior(gp.size), []
+    for shard in (problem, replace(problem, backend=CPU)):
+        one = iterate_at(shard, gp, q, noise)
+        follows = NaturalSites.of(shard, one).posterior(shard, gp)
+        found.append((
+            evidence_gradient(shard, one), follows.m, follows.R, tilted_sum(shard, gp, noise.of(q), one.local)
+        ))  # fmt: skip
+    for ours, theirs in zip(*found, strict=True):
+        np.testing.assert_allclose(theirs, ours, rtol=1e-9, atol=1e-10)
 
 
 def test_rows_are_worked_out_in_pieces(monkeypatch):
     problem, gp = make(bias=1.0)
-    posterior, draws = random_posterior(gp.size), antithetic_draws(gp.size, 6, seed=0)
-    on_device = replace(problem, backend=CPU)
+    posterior, v = random_posterior(gp.size), antithetic_draws(gp.size, 6, seed=0)
+    on_device, draws = replace(problem, backend=CPU), Draws.single(v)
 
     def found():
         local, sums = run_pass(on_device, gp, posterior)
         bag_sums = run_bag_pass(on_device, gp, draws)[1]
-        slopes = GradientTask(gp, draws)(on_device)[1]
-        return sums.V_theta_V, local.s2, bag_sums.curvature, slopes, bound_gradient(on_device, gp, draws)
+        slopes, by_kernel = GradientTask(gp, v)(on_device)[1], iterate_at(on_device, gp, posterior, draws)
+        return sums.V_theta_V, local.s2, bag_sums.curvature, slopes, evidence_gradient(on_device, by_kernel)
 
     whole = found()
     monkeypatch.setattr(torch_backend, "ROWS", 2)

@@ -79,6 +79,9 @@ def test_other_models_are_refused():
         TorchGP.of(VGPMIL(n_inducing=5, kernel=Own(), random_state=0).fit(bags, y).model_)
     with pytest.raises(InputError, match='needs residual="projected"'):
         TorchGP.of(VGPMIL(n_inducing=5, residual="full", posterior="augmented", random_state=0).fit(bags, y).model_)
+    beside = VGPMIL(n_inducing=5, context="bag", random_state=0).fit(bags, y).model_
+    with pytest.raises(InputError, match="joint training needs context=None"):
+        train_jointly(None, beside, [], [])
 
 
 def scans_with_blobs(count, seed):

@@ -231,17 +231,17 @@ def test_b17_repeated_inducing_points_are_repaired_by_jitter():
 @pytest.mark.parametrize("failure", [np.nan, np.inf, NumericalFailure])
 def test_b21_a_step_that_is_not_finite_is_refused(monkeypatch, failure):
     bags, y, _ = problem()
-    original, kernel, tried = kernel_learning.bound_gradient, RBF(0.7, 1.25), []
+    original, kernel, tried = kernel_learning.evidence_gradient, RBF(0.7, 1.25), []
 
-    def broken(shard, gp, v):
-        tried.append(gp.kernel)
-        if gp.kernel == kernel:
-            return original(shard, gp, v)
+    def broken(shard, found):
+        tried.append(found.gp.kernel)
+        if found.gp.kernel == kernel:
+            return original(shard, found)
         if failure is NumericalFailure:
             raise NumericalFailure("not positive definite")
-        return failure * original(shard, gp, v)
+        return failure * original(shard, found)
 
-    monkeypatch.setattr(kernel_learning, "bound_gradient", broken)
+    monkeypatch.setattr(kernel_learning, "evidence_gradient", broken)
     model = quick(hyperparameters="bound", kernel=kernel).fit(bags, y)
     assert len(set(tried)) > 2  # shorter steps were tried
     assert model.kernel_ == kernel

@@ -97,7 +97,8 @@ def test_known_instance_labels_in_every_form():
     bags, y, y_instances = problem()
     known = np.where(np.arange(len(y_instances)) % 3 == 0, y_instances, -1)
     flat = quick(inducing_points=POINTS).fit(bags, y, y_instances=known)
-    np.testing.assert_array_equal(flat.label_posterior_[known >= 0], known[known >= 0])
+    # a mean over draws whose weights sum to one but for rounding
+    np.testing.assert_allclose(flat.label_posterior_[known >= 0], known[known >= 0], rtol=1e-14)
     unknown = flat.label_posterior_[(known < 0) & (np.repeat(y, bags.sizes) == 1)]
     assert ((unknown > 0) & (unknown <= 1)).all()
     per_bag = quick(inducing_points=POINTS).fit(bags, y, y_instances=bags.split(known))
@@ -107,7 +108,9 @@ def test_known_instance_labels_in_every_form():
     X, ids, order = shuffled(bags)
     rows = quick(inducing_points=POINTS).fit(X, dict(enumerate(y)), bag_ids=ids, y_instances=known[order])
     np.testing.assert_allclose(proba(rows, bags), proba(flat, bags), atol=1e-9)
-    np.testing.assert_array_equal(rows.label_posterior_[known[order] >= 0], known[order][known[order] >= 0])
+    found = rows.label_posterior_[known[order] >= 0]
+    np.testing.assert_allclose(found, known[order][known[order] >= 0], rtol=1e-14)
+    assert found.max() <= 1
     assert np.abs(proba(flat, bags) - proba(quick(inducing_points=POINTS).fit(bags, y), bags)).max() > 1e-3
 
 
@@ -122,7 +125,7 @@ def test_all_unknown_equals_nothing_known():
 def test_a_positive_bag_may_hold_known_negatives_beside_unknowns():
     bags = Bags.from_list([[[0.0], [1.0]], [[0.2], [0.1]]])
     model = quick(n_inducing=2, calibrate=False).fit(bags, [1, 0], y_instances=[0, -1, -1, -1])
-    assert model.label_posterior_ == pytest.approx([0.0, 1.0, 0.0, 0.0], abs=1e-15)
+    assert model.label_posterior_ == pytest.approx([0.0, 1.0, 0.0, 0.0], abs=1e-14)
 
 
 @pytest.mark.parametrize("labels", [[0, 1], [0, 1, 1], [1, 0, 0, 0]], ids=str)

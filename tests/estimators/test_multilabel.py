@@ -99,3 +99,12 @@ def test_when_every_bag_has_a_label_the_most_balanced_teaches():
     T = np.array([[1, 0], [1, 1], [1, 0]])
     np.testing.assert_array_equal(_teaching(T), [0, 1, 0])
     np.testing.assert_array_equal(_teaching(np.array([[1, 0], [0, 0], [0, 1]])), [1, 0, 1])
+
+
+@pytest.mark.parametrize("context", ["bag", "auto"])
+def test_labels_share_the_context_that_the_kernel_was_learned_with(context):
+    bags, Y = three_kinds(3, n_bags=40)
+    model = MultiLabelMIL(VGPMIL(n_inducing=10, max_iter=4, tol=0.0, context=context, random_state=0)).fit(bags, Y)
+    shared = VGPMIL(n_inducing=10, max_iter=4, tol=0.0, context=context, random_state=0).fit(bags, Y.max(axis=1))
+    assert {one.model_.context for one in model.estimators_} == {shared.model_.context}
+    assert model.predict_proba(bags).shape == (40, 3)

@@ -86,6 +86,13 @@ def test_history_has_one_curve_per_stage():
     rows = [{"stage": s, "iteration": i, "elbo": float(i)} for s in ("kernel", "fit") for i in (1, 2)]
     ax = plot_history(rows, ax=new_figure())
     assert [line.get_xdata().tolist() for line in ax.lines] == [[1, 2], [3, 4]]
+    rows[0]["context"], rows[1]["context"] = "none", "bag"
+    ax = plot_history(rows, ax=new_figure())
+    assert [line.get_xdata().tolist() for line in ax.lines] == [[1], [2], [3, 4]]
+    assert [line.get_label() for line in ax.lines[:2]] == [
+        "kernel learned without context",
+        "kernel learned in context",
+    ]
     with pytest.raises(InputError, match="history is empty"):
         plot_history([], ax=new_figure())
 

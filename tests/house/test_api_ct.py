@@ -217,8 +217,8 @@ def test_a_seed_of_the_process_own_is_kept():
 
 
 @pytest.mark.filterwarnings("ignore:200 inducing points")
-def test_the_process_of_none_is_the_default_one():
+def test_the_process_of_none_is_the_default_one_with_chains():
     pytest.importorskip("torch")
     found = CTPipeline(size=16, epochs=1).fit(SCANS, Y).gp_.get_params()
-    expected = VGPMIL().get_params()
+    expected = VGPMIL(labels="chain").get_params()
     assert {name for name in expected if found[name] != expected[name]} == {"random_state", "feature_fingerprint"}

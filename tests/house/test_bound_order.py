@@ -28,8 +28,8 @@ def written(docs, *arguments):
 def rows_of(bound, held_out, fold=0):
     common = {"data": "musk1", "posterior": "variational", "fold": fold, "bound_error": 0.01, "converged": True}
     return [
-        {**common, "variance": v, "lengthscale": 1.0, "bound": b, "own_bound": b + 0.1, "importance": b, "held_out": h,
-         "held_out_plain": -h, "half_0_a": h, "half_0_b": h, "seconds": 1.0}
+        {**common, "variance": v, "lengthscale": 1.0, "score": b, "bound": -b, "own_bound": 0.1 - b, "importance": b,
+         "held_out": h, "held_out_plain": -h, "half_0_a": h, "half_0_b": h, "seconds": 1.0}
         for v, (b, h) in enumerate(zip(bound, held_out, strict=True))
     ]  # fmt: skip
 
@@ -46,7 +46,7 @@ def test_a_quick_run_writes_tables_and_page(tmp_path):
 def test_the_summary_ranks_means_over_folds():
     rows = pd.DataFrame(rows_of([1.0, 2.0, 3.0], [1.0, 2.0, 0.0]) + rows_of([1.0, 2.0, 3.0], [1.0, 2.0, 9.0], fold=1))
     found = ranking.summary(rows).iloc[0]
-    assert found["spearman"] == 1.0 and found["plain"] == -1.0
+    assert found["spearman"] == 1.0 and found["plain"] == found["of_bound"] == -1.0
     assert (found["folds_low"], found["folds_high"]) == (-0.5, 1.0)
     assert found["lost"] == 0.0 and found["optimism"] == pytest.approx(0.1)
 
@@ -61,10 +61,11 @@ def test_halves_that_agree_can_be_trusted_and_halves_of_noise_cannot():
 def test_fresh_draws_give_the_bound_that_the_draws_of_the_fit_flatter():
     bags, y, _ = make_bags(30, n_features=2, seed=3)
     fitted = VGPMIL(n_inducing=6, hyperparameters=None, random_state=1).fit(bags, y)
-    bound = measuring.fresh_bound(fitted.model_, bags, y, 4096, 5)
-    assert bound.error < 0.01
-    assert bound.total == pytest.approx(fitted.elbo_ / len(y), abs=0.1)
-    assert bound.total < bound.importance < bound.total + 0.1
+    found = measuring.fresh_scores(fitted.model_, bags, y, 4096, 5)
+    assert found.error < 0.01
+    assert found.bound == pytest.approx(fitted.elbo_ / len(y), abs=0.1)
+    assert found.bound < found.importance < found.bound + 0.1
+    assert found.evidence == pytest.approx(found.importance, abs=0.01)
 
 
 def test_every_problem_has_a_target():

@@ -154,7 +154,7 @@ EXAMPLES = {
         {"src/psimil/files/schema.py": 2},
         [
             "tests/model/test_densities.py",
-            "tests/inference/test_pass.py",
+            "tests/paper/test_pass.py",
             "tests/inference/test_log_z.py",
             "tests/files/test_storage.py",
         ],

@@ -8,22 +8,11 @@ import pytest
 
 from problems import CUSTOM, labellings, log_psi, make, name, offsets_of, rbf
 from psimil.foundations.logistic import antithetic_draws
-from psimil.inference.bag_pass import (
-    CACHED,
-    FEWEST,
-    MOST,
-    BagSums,
-    GradientTask,
-    bag_pass_over,
-    draws_for,
-    draws_of,
-    first_noise,
-    run_bag_pass,
-)
+from psimil.inference.bag_pass import CACHED, BagSums, Draws, bag_pass_over, run_bag_pass
+from psimil.inference.sampled import GradientTask
 from psimil.inference.shards import StreamedShards
-from psimil.inference.sparse_gp import Posterior, Scaling
+from psimil.inference.sparse_gp import Scaling
 from psimil.model.densities import HyperbolicSecant, SmoothLaplace
-from psimil.model.kernels import RBF
 
 SIZES = (1, 3, 2, 4, 2)
 WEIGHTS = (1.0, 2.0, 0.5, 1.0, 3.0)
@@ -75,7 +64,7 @@ def test_sums_are_means_over_draws_of_what_enumeration_gives(density, known, H):
     options = {"T": [0, 1, 0, 1, 1], "known": known, "H": H, "density": density, "weights": WEIGHTS}
     problem, gp = make(3, SIZES, M=3, bias=0.7, residual="projected", **options)
     V, draws = dense_V(problem, gp), np.random.default_rng(0).normal(size=(gp.size, 3))
-    local, sums = run_bag_pass(problem, gp, draws)
+    local, sums = run_bag_pass(problem, gp, Draws.single(draws))
     likelihood, pi, gradient = np.zeros(3), np.zeros(len(problem.X)), np.zeros(gp.size)
     slopes = np.zeros_like(draws)
     for s, v in enumerate(draws.T):
@@ -88,12 +77,12 @@ def test_sums_are_means_over_draws_of_what_enumeration_gives(density, known, H):
             pi[rows] += labels / 3
             gradient += w * V[rows].T @ slope / 3
             slopes[:, s] += w * V[rows].T @ slope
-    constant = likelihood - sums.likelihood  # densities are known up to one factor per instance
+    constant = likelihood - sums.likelihood[0]  # densities are known up to one factor per instance
     logistic = isinstance(density, HyperbolicSecant)
     np.testing.assert_allclose(constant, 0.0 if logistic else constant[0], atol=1e-9)
     np.testing.assert_allclose(local.pi, pi, atol=1e-9)
     np.testing.assert_allclose(sums.gradient, gradient, atol=1e-6)
-    for found, expected in zip(GradientTask(gp, draws)(problem), (sums.likelihood, slopes), strict=True):
+    for found, expected in zip(GradientTask(gp, draws)(problem), (sums.likelihood[0], slopes), strict=True):
         np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
@@ -102,7 +91,7 @@ def test_sums_are_means_over_draws_of_what_enumeration_gives(density, known, H):
 def test_at_one_draw_the_curvature_is_the_negative_hessian(known, H):
     problem, gp = make(4, SIZES, T=[0, 1, 0, 1, 1], M=3, bias=0.7, known=known, H=H, weights=WEIGHTS)
     V, v = dense_V(problem, gp), np.random.default_rng(1).normal(size=gp.size)
-    _, sums = run_bag_pass(problem, gp, v[:, None])
+    _, sums = run_bag_pass(problem, gp, Draws.single(v[:, None]))
 
     def total(v):
         parts = zip(WEIGHTS, pairwise(offsets_of(SIZES)), problem.labels.T, strict=True)
@@ -118,7 +107,7 @@ def test_at_one_draw_the_curvature_is_the_negative_hessian(known, H):
 def test_the_curvature_over_draws_keeps_the_mean_vector_and_puts_its_variance_on_the_diagonal():
     problem, gp = make(5, SIZES, T=[0, 1, 0, 1, 1], M=4, bias=0.7, weights=WEIGHTS)
     V, draws = dense_V(problem, gp), np.random.default_rng(2).normal(size=(gp.size, 5))
-    local, sums = run_bag_pass(problem, gp, draws)
+    local, sums = run_bag_pass(problem, gp, Draws.single(draws))
     f, expected = draws.T @ V.T, np.zeros((gp.size, gp.size))
     s = 1 / (1 + np.exp(-f))
     for b, (start, stop) in enumerate(pairwise(offsets_of(SIZES))):
@@ -150,9 +139,9 @@ def test_kept_whitened_late_and_streamed_sums_agree(residual, density):
     sizes = np.random.default_rng(0).integers(1, 8, size=40)
     weights = np.random.default_rng(1).choice([0.5, 1.0, 2.0], 40)
     problem, gp = make(6, sizes, M=8, residual=residual, bias=1.0, density=density, weights=weights)
-    draws = antithetic_draws(gp.size, 8, seed=0)
+    draws = Draws.single(antithetic_draws(gp.size, 8, seed=0))
     local, expected = run_bag_pass(problem, gp, draws)
-    slopes = GradientTask(gp, draws)(problem)
+    slopes = GradientTask(gp, draws.blocks[0])(problem)
     for rows, whole in ((2000, True), (17, False), (1, False)):
         other = replace(problem, keep=False, whole=whole, rows=rows)
         assert other.unwhitened(gp) == (residual == "projected")
@@ -160,7 +149,7 @@ def test_kept_whitened_late_and_streamed_sums_agree(residual, density):
         assert_same(sums, expected, **close)
         for field in ("gradient", "diagonal", "vector", "pi"):
             np.testing.assert_allclose(getattr(found, field), getattr(local, field), **close)
-        np.testing.assert_allclose(GradientTask(gp, draws)(other)[1], slopes[1], **close)
+        np.testing.assert_allclose(GradientTask(gp, draws.blocks[0])(other)[1], slopes[1], **close)
     shards = StreamedShards(problem.X, problem.labels, weights, Scaling.identity(2), density, rows=30)
     assert len(shards.ranges) > 3
     assert_same(bag_pass_over(shards, gp, draws)[0], expected, **close)
@@ -168,10 +157,10 @@ def test_kept_whitened_late_and_streamed_sums_agree(residual, density):
 
 def test_blocks_that_fit_a_cache_change_nothing(monkeypatch):
     problem, gp = make(6, (5,) * 30, M=6)
-    draws = antithetic_draws(gp.size, 16, seed=0)
+    draws = Draws.single(antithetic_draws(gp.size, 16, seed=0))
     expected = run_bag_pass(problem, gp, draws)[1]
-    for cached in (1, 16 * 12, 10 * CACHED):
-        monkeypatch.setattr("psimil.inference.bag_pass.CACHED", cached)
+    for cached in (1, 16 * 12, 10 * CACHED[8]):
+        monkeypatch.setitem(CACHED, 8, cached)
         assert_same(run_bag_pass(problem, gp, draws)[1], expected)
 
 
@@ -179,7 +168,7 @@ def test_single_precision_stays_close():
     found = []
     for dtype in (np.float64, np.float32):
         problem, gp = make(7, (5,) * 40, D=4, M=15, lengthscale=2.0, bias=3.0, residual="projected", dtype=dtype)
-        found.append(run_bag_pass(problem, gp, antithetic_draws(gp.size, 16, seed=0))[1])
+        found.append(run_bag_pass(problem, gp, Draws.single(antithetic_draws(gp.size, 16, seed=0)))[1])
     assert found[1].curvature.dtype == found[1].likelihood.dtype == np.float64
     assert_same(found[1], found[0], rtol=2e-4, atol=2e-3)
 
@@ -193,7 +182,7 @@ def test_weight_two_is_the_bag_twice_and_weight_zero_is_none():
         labels=replace(problem.labels, T=np.array([0, 1, 1, 1, 0]), offsets=offsets_of((1, 3, 3, 4, 2))),
         weights=np.ones(5),
     )
-    draws = antithetic_draws(gp.size, 8, seed=0)
+    draws = Draws.single(antithetic_draws(gp.size, 8, seed=0))
     assert_same(run_bag_pass(problem, gp, draws)[1], run_bag_pass(other, gp, draws)[1])
 
 
@@ -201,26 +190,11 @@ def test_sums_add_and_scale_and_their_bound_has_an_error_of_pairs():
     rng = np.random.default_rng(0)
     pairs = rng.normal(size=400)
     likelihood = np.concatenate([pairs + 5.0, -pairs + 5.0]) + np.tile(rng.normal(size=400), 2)
-    sums = BagSums(np.eye(2), np.ones(2), likelihood, 2.0)
-    bound = (sums + sums).scaled(0.5).bound(kl=1.0)
+    sums = BagSums(np.eye(2), np.ones(2), likelihood[None], 2.0, tilted=-3.0)
+    same = (sums + sums).scaled(0.5)
+    assert (same.log_z, same.tilted) == (2.0, -3.0)
+    bound = same.bound(kl=1.0)
     assert bound.total == pytest.approx(likelihood.mean() - 1.0 - 2.0)
     assert bound.as_dict()["elbo"] == bound.total
     assert bound.error == pytest.approx(1.0 / 20.0, rel=0.15)  # what pairs share, not what cancels
-    assert BagSums(np.eye(1), np.ones(1), np.zeros(1), 0.0).bound(0.0).error == 0.0
-
-
-def test_draws_are_antithetic_and_have_the_moments_of_the_posterior():
-    q = Posterior(np.array([1.0, -2.0]), np.linalg.cholesky(np.array([[2.0, 0.6], [0.6, 1.0]])))
-    noise = np.sqrt(2.0) * np.hstack([np.eye(2), -np.eye(2)])  # of mean 0 and covariance I
-    draws = draws_of(q, noise)
-    np.testing.assert_allclose(draws.mean(axis=1), q.m, atol=1e-12)
-    np.testing.assert_allclose(np.cov(draws, bias=True), np.linalg.inv(q.R @ q.R.T), rtol=1e-10)
-    standard = antithetic_draws(3, 4000, seed=0)
-    np.testing.assert_array_equal(standard[:, :2000], -standard[:, 2000:])
-    np.testing.assert_allclose(np.cov(standard), np.eye(3), atol=0.12)
-    assert antithetic_draws(3, 1, seed=0).shape == (3, 2)
-    counts = [draws_for(n) for n in (1, 300, 3000, 30_000, 10**9)]
-    assert counts == sorted(counts, reverse=True)
-    assert (counts[0], counts[-1]) == (MOST, FEWEST)
-    _, gp = make(M=4, kernel=RBF(1.0, 1.0), bias=1.0)
-    np.testing.assert_array_equal(first_noise(gp, 4000, seed=3), antithetic_draws(5, draws_for(4000), seed=3))
+    assert BagSums(np.eye(1), np.ones(1), np.zeros((1, 1)), 0.0).bound(0.0).error == 0.0

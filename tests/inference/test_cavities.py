@@ -1,6 +1,7 @@
 """Leave-one-bag-out for the variational posterior: its algebra, and what a fit without the bag says."""
 
 from dataclasses import replace
+from functools import partial
 from itertools import islice, pairwise
 
 import numpy as np
@@ -8,18 +9,22 @@ import pytest
 
 from problems import make, offsets_of
 from psimil.foundations.logistic import antithetic_draws
-from psimil.inference.bag_pass import run_bag_pass
-from psimil.inference.leave_one_out import FLOOR, _by_features, _by_instances, leave_one_out
-from psimil.inference.variational import climb, newton
+from psimil.inference.bag_pass import Draws, run_bag_pass
+from psimil.inference.leave_one_out import FLOOR, _by_features, _by_instances, _curved, leave_one_out
+from psimil.inference.variational import Stage, climb, newton
 
 SIZES = (1, 3, 2, 7, 3, 1, 12, 5)  # smaller and larger than M
 WEIGHTS = (1.0, 2.0, 0.0, 0.5, 3.0, 1.0, 1.0, 2.0)
 
 
+def stages(gp):
+    """Steps on the bound alone, at the sites of which the algebra is checked."""
+    return [Stage(Draws.single(antithetic_draws(gp.size, 64, seed=0)), tilted=False, enough=0.0)]
+
+
 def fitted(steps=8, sizes=SIZES, **options):
     problem, gp = make(3, sizes, **{"M": 5, "bias": 1.0, "residual": "projected", **options})
-    noise = antithetic_draws(gp.size, 64, seed=0)
-    *_, record = islice(climb(problem, gp, newton(problem, gp, np.zeros(gp.size)), noise), steps)
+    *_, record = islice(climb(problem, gp, newton(problem, gp, np.zeros(gp.size)), stages(gp)), steps)
     return problem, gp, record
 
 
@@ -65,11 +70,11 @@ def test_it_comes_close_to_a_fit_without_the_bag():
     sizes = tuple(np.random.default_rng(1).integers(1, 7, size=50))
     problem, gp, record = fitted(20, sizes, variance=3.0)
     mean, variance, _ = leave_one_out(record, problem)
-    V, noise, errors, moved = gp.features(problem.X), antithetic_draws(gp.size, 64, seed=0), [], []
+    V, errors, moved = gp.features(problem.X), [], []
     for b, (start, stop) in list(enumerate(pairwise(offsets_of(sizes))))[::5]:
         rows, weights = slice(start, stop), np.where(np.arange(50) == b, 0.0, 1.0)
         others = replace(problem, weights=weights)
-        *_, end = islice(climb(others, gp, newton(others, gp, np.zeros(gp.size)), noise), 15)
+        *_, end = islice(climb(others, gp, newton(others, gp, np.zeros(gp.size)), stages(gp)), 15)
         scale = np.sqrt(np.square(V[rows] @ end.posterior.U).sum(axis=1))
         errors.append((mean[rows] - V[rows] @ end.posterior.m) / scale)
         moved.append((V[rows] @ (record.posterior.m - end.posterior.m)) / scale)
@@ -114,14 +119,14 @@ def test_both_sides_of_the_algebra_agree_also_where_curvature_is_indefinite(n, M
         assert scale > 1.0 or values.min() > 0.0
         C = W[b] @ (vectors / np.maximum(np.abs(values), FLOOR)) @ vectors.T @ W[b].T
         for side in (_by_features, _by_instances):
-            moved, half = (found[b] for found in side(W, g, d, r, signs))
+            moved, half = (found[b] for found in side(W, g, partial(_curved, d, r, signs, [])))
             np.testing.assert_allclose(half @ half.T, C, rtol=1e-7, atol=1e-8)
             np.testing.assert_allclose(moved, C @ g[b], rtol=1e-7, atol=1e-8)
 
 
 def test_sites_of_the_last_pass_are_those_that_are_taken_away():
     problem, gp, record = fitted()
-    noise = antithetic_draws(gp.size, 64, seed=0)
-    local, _ = run_bag_pass(problem, gp, record.posterior.m[:, None] + record.posterior.U @ noise)
+    draws = record.posterior.m[:, None] + record.posterior.U @ antithetic_draws(gp.size, 64, seed=0)
+    local, _ = run_bag_pass(problem, gp, Draws.single(draws))
     np.testing.assert_allclose(record.local.gradient, local.gradient, rtol=1e-10)
     np.testing.assert_array_equal(record.local.gradient_at(np.full(7, 9.0), slice(6, 13)), record.local.gradient[6:13])

@@ -8,7 +8,7 @@ from fits import ALGORITHMS
 from psimil import RBF, VGPMIL
 from psimil.datasets import make_bags
 from psimil.foundations.errors import InputError
-from psimil.inference.bag_pass import bag_pass_over, draws_of, first_noise
+from psimil.inference.bag_pass import Draws, bag_pass_over
 from psimil.inference.online import Online
 from psimil.inference.options import Options
 from psimil.inference.preparation import Supervision
@@ -65,7 +65,8 @@ def test_the_variational_posterior_climbs_the_bound_of_the_new_bags():
     """Their prior is q(v) so far: at the end P0 (m - m0) is their gradient, and P what their curvature adds to P0."""
     model, shard, found = learned("variational")
     q, after = model.posterior, found.model.posterior
-    sums, _ = bag_pass_over(shard, model.gp, draws_of(after, first_noise(model.gp, len(shard.X), model.seed)))
+    draws = Draws.for_bags(model.gp.size, shard.labels, model.seed).of(after)
+    sums, _ = bag_pass_over(shard, model.gp, draws, tilted=True)
     P = q.R @ q.R.T
     left = np.linalg.solve(P + sums.curvature, sums.gradient - P @ (after.m - q.m))
     assert (np.abs(left) / np.sqrt(np.diag(after.S))).max() < 0.2
@@ -106,7 +107,7 @@ def test_bags_that_arrive_in_batches_lead_to_the_posterior_of_all_at_once():
     shard = Shard(bags.X, Labels(y, bags.offsets), np.ones(300), HyperbolicSecant())
 
     def bound(q):
-        draws = draws_of(q, first_noise(whole.model_.gp, 500, seed=3))
+        draws = Draws.for_bags(whole.model_.gp.size, shard.labels, seed=3).of(q)
         return bag_pass_over(shard, whole.model_.gp, draws)[0].bound(q.kl).total
 
     best = bound(whole.model_.posterior)

@@ -13,11 +13,11 @@ from psimil.datasets import make_bags
 from psimil.foundations.errors import InputError
 from psimil.foundations.logistic import antithetic_draws
 from psimil.inference import preparation, training
-from psimil.inference.bag_pass import bag_pass_over, draws_of, first_noise, run_bag_pass
+from psimil.inference.bag_pass import Draws, bag_pass_over, run_bag_pass
 from psimil.inference.shards import Shard, StreamedShards
 from psimil.inference.sparse_gp import KernelState, Scaling, SparseGP
 from psimil.model.bag_likelihoods import Labels
-from psimil.model.bags import split_bags
+from psimil.model.bag_ranges import split_bags
 from psimil.model.densities import GammaMixture, HyperbolicSecant, jensen
 from psimil.paper.ascent import pass_over
 from psimil.paper.natural_steps import global_update, natural_step, step_size
@@ -69,7 +69,7 @@ def test_a_pass_over_shards_is_a_pass(both):
 
 def test_a_bag_pass_over_shards_is_a_bag_pass(both):
     whole, shards, gp = both
-    draws = 0.5 * antithetic_draws(gp.size, 16, seed=1)
+    draws = Draws.single(0.5 * antithetic_draws(gp.size, 16, seed=1))
     _, expected = run_bag_pass(whole, gp, draws)
     found, local = bag_pass_over(shards, gp, draws)
     assert local is None
@@ -165,7 +165,7 @@ def test_minibatches_reach_the_bound_of_whole_passes_in_few(posterior, passes):
         bound = pass_over(shards, found.gp, found.posterior).bound.total
         assert (bound - first) >= 0.99 * (whole.elbo_ - first)
     else:  # whole passes begin with q(v) of the mode, a thousandth of a nat per bag below their end
-        draws = draws_of(found.posterior, first_noise(found.gp, len(bags.X), seed=5))
+        draws = Draws.for_bags(found.gp.size, labels, seed=5).of(found.posterior)
         bound = bag_pass_over(shards, found.gp, draws)[0].bound(found.posterior.kl)
         assert bound.total > whole.elbo_ - 0.005 * len(bags) - 3 * bound.error
     test = data(4)

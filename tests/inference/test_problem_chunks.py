@@ -7,7 +7,7 @@ import pytest
 
 from problems import make, random_posterior
 from psimil.compute.numpy_backend import chunk_rows
-from psimil.model.bags import BagRange
+from psimil.model.bag_ranges import BagRange
 from psimil.paper.passes import run_pass
 
 

@@ -10,9 +10,9 @@ from psimil import PsiVGPMIL
 from psimil.estimators.parameters import options_of
 from psimil.foundations.errors import InputError
 from psimil.foundations.logistic import antithetic_draws
-from psimil.inference.bag_pass import GradientTask, run_bag_pass
-from psimil.inference.kernel_learning import bound_gradient
-from psimil.model.bags import BagRange
+from psimil.inference.bag_pass import Draws, run_bag_pass
+from psimil.inference.sampled import GradientTask
+from psimil.model.bag_ranges import BagRange
 from psimil.model.densities import HyperbolicSecant, SmoothLaplace
 from psimil.paper.passes import run_pass
 
@@ -42,15 +42,15 @@ def test_blocks_of_a_pass_add_up_to_the_sums_of_numpy(kept, residual):
 def test_blocks_of_a_bag_pass_add_up_to_the_sums_of_numpy(kept, residual):
     options = {"residual": residual, "bias": 1.0, "weights": WEIGHTS, "rows": 4, **kept}
     problem, gp = make(density=SmoothLaplace(0.4, 1.0), **options)
-    on_device, draws = replace(problem, backend=CPU), antithetic_draws(gp.size, 6, seed=2)
-    expected, sums = run_bag_pass(problem, gp, draws)
-    found, found_sums = run_bag_pass(on_device, gp, draws)
+    on_device, v = replace(problem, backend=CPU), antithetic_draws(gp.size, 6, seed=2)
+    draws = Draws(np.stack([v, 0.5 * v]), group=2)
+    expected, sums = run_bag_pass(problem, gp, draws, tilted=True)
+    found, found_sums = run_bag_pass(on_device, gp, draws, tilted=True)
     for name in ("gradient", "diagonal", "vector", "pi"):
         np.testing.assert_allclose(getattr(found, name), getattr(expected, name), **CLOSE)
-    for name in ("curvature", "gradient", "likelihood", "log_z"):
+    for name in ("curvature", "gradient", "likelihood", "log_z", "tilted"):
         np.testing.assert_allclose(getattr(found_sums, name), getattr(sums, name), **CLOSE)
-    np.testing.assert_allclose(bound_gradient(on_device, gp, draws), bound_gradient(problem, gp, draws), **CLOSE)
-    for one, other in zip(GradientTask(gp, draws)(on_device), GradientTask(gp, draws)(problem), strict=True):
+    for one, other in zip(GradientTask(gp, v)(on_device), GradientTask(gp, v)(problem), strict=True):
         np.testing.assert_allclose(one, other, **CLOSE)
 
 

@@ -62,7 +62,7 @@ def test_bags_of_one_label_are_all_called_by_it(label):
 @pytest.mark.parametrize(("rise", "settled"), [(0.9, True), (1.0, True), (1.1, False), (-0.9, True), (-1.1, False)])
 def test_a_bound_has_settled_by_its_rise_per_bag(rise, settled):
     class Record:
-        kernel_moved, change = False, None
+        unfinished, change = False, None
 
         def __init__(self, total):
             self.bound = type("Bound", (), {"total": total})

@@ -64,6 +64,11 @@ RARER = {  # what a user gets without choosing, and the other ways to learn and 
     "mean field": PsiVGPMIL(**QUICK, posterior="augmented", label_posterior="mean_field", H=100.0),
     "greedy": PsiVGPMIL(**QUICK, inducing="greedy_variance", mean="zero"),
 }
+BESIDE = {
+    "in context": PsiVGPMIL(**QUICK, context="bag"),
+    "judged": VGPMIL(n_inducing=6, max_iter=4, tol=0.0, context="auto", random_state=0),
+}
+LOST_IN_CONTEXT = "check_more_instances_never_lower_a_bag"  # one more instance changes what the others are seen beside
 
 
 def needs_torch(name):
@@ -102,6 +107,12 @@ def test_baselines(check):
 @pytest.mark.slow
 @pytest.mark.parametrize("check", cases(RARER))
 def test_rarer_settings(check):
+    check()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("check", [case for case in cases(BESIDE) if not case.id.endswith(LOST_IN_CONTEXT)])
+def test_all_but_one_rule_hold_in_context(check):
     check()
 
 

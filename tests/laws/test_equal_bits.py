@@ -11,7 +11,8 @@ from psimil.cluster.worker import run_shard
 from psimil.compute.numpy_backend import available_threads
 from psimil.datasets import make_bags
 from psimil.foundations.logistic import antithetic_draws
-from psimil.inference.bag_pass import BagPassTask, GradientTask
+from psimil.inference.bag_pass import BagPassTask, Draws
+from psimil.inference.sampled import GradientTask
 from psimil.inference.shards import StreamedShards
 from psimil.inference.sparse_gp import Posterior, Scaling, SparseGP
 from psimil.model.bag_likelihoods import Labels
@@ -84,7 +85,9 @@ def test_where_rows_lie_in_memory_does_not_change_a_bit():
     psi = HyperbolicSecant()
     shards = StreamedShards(bags.X, Labels(y, bags.offsets), weights, Scaling.fit(bags.X), psi, rows=180)
     draws = antithetic_draws(gp.size, 8, seed=0)
-    for task in (PassTask(gp, Posterior.prior(gp.size)), BagPassTask(gp, draws), GradientTask(gp, draws)):
+    groups = Draws(np.stack([draws, 0.5 * draws, draws[:, ::-1]]), group=7, precision=np.float32)
+    passes = [BagPassTask(gp, one, tilted) for one in (Draws.single(draws), groups) for tilted in (False, True)]
+    for task in (PassTask(gp, Posterior.prior(gp.size)), *passes, GradientTask(gp, draws)):
         for bag_range, expected in zip(shards.ranges, shards.map(task), strict=True):
             shard = shards.shard(bag_range)
             for shift in (0, 8):

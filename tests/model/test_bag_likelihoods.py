@@ -75,8 +75,8 @@ def extreme_bags(size, H, with_known=False):
 def derived(f, labels, density=LOGISTIC):
     """What is under test, once it has the right shapes, no NaN and no infinity, and probabilities for labels."""
     found = IndependentLabels(density).derivatives(f, labels)
-    assert [array.shape for array in found] == [(len(f), len(labels.T)), *[f.shape] * 4]
-    assert all(np.isfinite(array).all() for array in found)
+    assert [array.shape for array in found[:6]] == [(len(f), len(labels.T)), *[f.shape] * 5]
+    assert all(np.isfinite(array).all() for array in found[:6])
     assert ((found.label >= 0) & (found.label <= 1)).all()
     return found
 
@@ -87,7 +87,7 @@ def each_bag(f, labels, density=LOGISTIC):
     for b, (a, z) in enumerate(pairwise(labels.offsets)):
         known = np.full(z - a, -1) if labels.known is None else labels.known[a:z]
         for k in range(len(f)):
-            arrays = (array[k, a:z] for array in found[1:])
+            arrays = (array[k, a:z] for array in found[1:6])
             yield f[k, a:z], labels.T[b], known, Derivatives(found.value[k, b], *arrays), sign[b]
 
 
@@ -172,7 +172,8 @@ def by_moments(f, T, log_H, known):
             label = pull * s[x] if k < 0 else Decimal(k)
             square = pull * less * s[x] ** 2 if k < 0 else Decimal(0)  # sign r^2
             curvature = s[x] * (1 - s[x]) - label * (1 - label)
-            rows[x, k] = [float(number) for number in (label - s[x], curvature - square, abs(square).sqrt(), label)]
+            numbers = (label - s[x], curvature - square, abs(square).sqrt(), label, log(1 - s[x]))
+            rows[x, k] = [float(number) for number in numbers]
         return Derivatives(float(log(p * given)), *np.array([rows[pair] for pair in pairs]).T)
 
 
@@ -225,6 +226,7 @@ def test_extremes_equal_arithmetic_with_hundreds_of_digits(size, H, with_known):
         np.testing.assert_allclose(found.value, expected.value, rtol=5e-13, atol=rounding)
         np.testing.assert_allclose(found.vector, expected.vector, rtol=5e-13, atol=1e-300)
         np.testing.assert_allclose(found.label, expected.label, rtol=5e-13, atol=1e-15)
+        np.testing.assert_allclose(found.alone, expected.alone, rtol=5e-13, atol=1e-300)
         for array, right in ((found.gradient, expected.gradient), (found.diagonal, expected.diagonal)):
             assert (np.abs(array - right) <= 5e-13 * np.abs(right) + np.where(known < 0, 1e-300, 2e-16)).all()
 
@@ -237,7 +239,9 @@ def test_many_draws_of_many_bags_equal_one_draw_of_one_bag_at_a_time(H, with_kno
     for k, b in product(range(len(f)), range(len(labels.T))):
         rows = slice(*labels.offsets[b : b + 2])
         alone = derived(f[k : k + 1, rows], labels.chunk(b, b + 1), StudentT(4.0))
-        for array, part in zip((found.value[k, [b]], *(array[k, rows] for array in found[1:])), alone, strict=True):
+        for array, part in zip(
+            (found.value[k, [b]], *(array[k, rows] for array in found[1:6])), alone[:6], strict=True
+        ):
             np.testing.assert_allclose(array, part[0], rtol=1e-15)
 
 
@@ -249,7 +253,7 @@ def test_instances_in_another_order_give_the_same_in_that_order(H):
     moved = derived(f[:, order], replace(labels, known=labels.known[order]), StudentT(4.0))
     found = derived(f, labels, StudentT(4.0))
     np.testing.assert_allclose(moved.value, found.value, rtol=1e-13, atol=1e-14)
-    for one, other in zip(moved[1:], found[1:], strict=True):
+    for one, other in zip(moved[1:6], found[1:6], strict=True):
         np.testing.assert_allclose(one, other[:, order], rtol=1e-13, atol=1e-15)
 
 
@@ -286,3 +290,12 @@ def test_a_bag_label_without_information_teaches_nothing():
     found = derived(*random_bags(1.0))
     np.testing.assert_allclose(found.value, np.log(0.5), rtol=1e-15)
     assert all((array == 0).all() for array in found[1:4])
+
+
+@pytest.mark.filterwarnings("error")
+def test_single_precision_is_close_to_double_however_large_the_values_are():
+    pairs = np.repeat([-100.0, -40.0, -3.0, 0.0, 2.0, 60.0, 200.0], 2)[None]
+    f, labels = bags_of(pairs, [2] * 7, [1, 1, 1, 0, 1, 0, 1], np.inf)
+    double, single = derived(f, labels), derived(f.astype(np.float32), labels)
+    for one, other in zip(double[:6], single[:6], strict=True):
+        np.testing.assert_allclose(other, one, rtol=2e-5, atol=1e-30)

@@ -55,7 +55,7 @@ def test_the_sums_of_a_record_are_those_of_all_data():
         assert record.bound.potential == pytest.approx(WEIGHTS.sum())
         assert record.bound.log_z == pytest.approx(2.0 * WEIGHTS.sum())
         assert record.step == number
-        assert not record.kernel_moved
+        assert not record.unfinished
 
 
 @pytest.mark.usefixtures("made_up")

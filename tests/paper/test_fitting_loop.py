@@ -62,7 +62,7 @@ def test_the_bound_has_not_settled_until_the_kernel_has_moved_for_the_last_time(
 
     schedule = Schedule(warmup, every, times)
     passes = ascend(problem, KernelState.first(gp), step, schedule)
-    flags = [record.kernel_moved for record in islice(passes, 9)]
+    flags = [record.unfinished for record in islice(passes, 9)]
     last = warmup + every * (times - 1)
     assert moved_after == list(range(warmup, last + 1, every))
     assert flags == [True] * last + [False] * (9 - last)
@@ -71,7 +71,7 @@ def test_the_bound_has_not_settled_until_the_kernel_has_moved_for_the_last_time(
 def test_a_kernel_that_is_kept_never_unsettles_the_bound():
     problem, gp = make()
     passes = ascend(problem, KernelState.first(gp))
-    assert not any(record.kernel_moved for record in islice(passes, 4))
+    assert not any(record.unfinished for record in islice(passes, 4))
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Made:
     posterior: Posterior
     bound: Any
     step: int = 0
-    kernel_moved: bool = False
+    unfinished: bool = False
     weight: float = 1.0
     local: Any = None
 

@@ -45,7 +45,7 @@ def test_the_distance_is_that_of_a_slow_search(seed, M):
     X = rng.standard_normal((offsets[-1], 2))
     Z = X[rng.choice(len(X), M, replace=False)]
     found = np.maximum.reduceat(squares_without_own_bag(Z, X, offsets), offsets[:-1])
-    np.testing.assert_allclose(found, slowly(Z, X, offsets), rtol=1e-9)
+    np.testing.assert_allclose(found, slowly(Z, X, offsets), rtol=1e-9, atol=1e-12)
     assert Novelty.learn(Z, X, offsets).square == upper_limit(found, EXCEEDED)
 
 

@@ -177,6 +177,15 @@ def test_telling_features_have_names_values_and_effects(features):
     assert set(values) == {"-0.25"}
 
 
+def test_what_instances_owe_to_their_bags_is_told_where_it_is_known(features):
+    owed = (np.linspace(-1.0, 1.0, 24), np.full(24, 0.125))
+    found = Page(render_report(feature_results(truth=TRUTH, owed=owed), ONE))
+    assert "owed to its bag" in found.text and "(+0.125)" not in found.text and "+0.125" in found.text
+    for (bag, index), row in found.instances.items():
+        assert (row["own_effect"], row["bag_effect"]) == (owed[0][4 * bag + index], 0.125)
+    assert "owed to its bag" not in features.text
+
+
 def test_long_bags_are_cut_to_the_most_probable(monkeypatch, sketches):
     monkeypatch.setattr("psimil.report.cases.FILM", 3)
     monkeypatch.setattr("psimil.report.cases.TABLE", 5)

@@ -250,6 +250,7 @@ def test_every_field_of_the_schema_is_written_by_some_result(fitted, tmp_path):
         kind="ct",
         positions=np.zeros(len(fitted[1].X)),
         images=np.zeros((len(fitted[1].X), 2, 2), np.uint8),
+        owed=(np.zeros(len(fitted[1].X)), np.ones(len(fitted[1].X))),  # as of a model in context
     )
     seen = set()
     for results in (scans, results_of(fitted)):

@@ -194,6 +194,17 @@ def test_telling_features_are_named(features):
     assert [t["effect"] for t in first] == results.effects[row].tolist()
 
 
+def test_what_instances_owe_to_their_bags_is_told_where_it_is_known(features, scans):
+    results = features.viewed.results
+    for number in (0, 3):
+        rows = results.instances_of(number)
+        answer = features.get(f"/api/bags/{features.viewed.keys[number]}").json()["instances"]
+        owed = zip(results.own_effect[rows].tolist(), results.bag_effect[rows].tolist(), strict=True)
+        assert [one["owed"] for one in answer] == [{"own": own, "bag": bag} for own, bag in owed]
+    answer = scans.get(f"/api/bags/{scans.viewed.keys[0]}").json()["instances"]
+    assert {one["owed"] for one in answer} == {None}
+
+
 def test_names_are_numbers_unless_asked_for(tmp_path):
     ids = [f"patient {n}" for n in range(30)]
     for show_ids, expected in ((False, "bag 4"), (True, "patient 3")):

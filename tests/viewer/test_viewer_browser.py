@@ -318,6 +318,14 @@ def test_bags_of_features_show_what_tells(visit):
     assert names == [results.feature_names[feature] for feature in results.features[row]]
     assert values[::2] == results.values[row].tolist()
     assert values[1::2] == results.effects[row].tolist()
+    own, bag = (f"{effect[row]:+.2f}".replace("-", "−") for effect in (results.own_effect, results.bag_effect))
+    said = f"Against a mean instance, its log-odds owe {own} to itself and {bag} to its bag."
+    assert page.locator("#telling .owed").inner_text() == said
+    heads = page.locator("#values-table thead th").all_inner_texts()
+    assert [head.lower() for head in heads][-3:] == ["owed to itself", "owed to its bag", "reader"]
+    cells = page.locator('#values-table tr[data-index="2"] td[data-value]')
+    shown = cells.evaluate_all("n => n.map(e => Number(e.dataset.value))")
+    assert shown[-2:] == [results.own_effect[row], results.bag_effect[row]]
 
 
 def test_the_model_and_its_calibration_stand_beside_the_worklist(visit):

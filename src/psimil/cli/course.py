@@ -27,7 +27,7 @@ class Course:
         self._now = clock
         self._plan: dict[str, float] = {}
         self._done: dict[str, float] = {}
-        self._first: dict[str, int] = {}
+        self._first: dict[str, float] = {}
         self._rest = 0.0
         self._step: Step | None = None
         self.count(0.0, "")
@@ -108,11 +108,10 @@ class Course:
         order = list(self._plan)
         for earlier in order[: order.index(step.phase)]:
             self._done[earlier] = self._done.get(earlier, 0.0) or self._rest * (earlier in self._done)
-        weight, done = self._plan[step.phase], 0.0
-        if step.of:
-            of = max(step.of, step.done)
-            weight *= of / self._first.setdefault(step.phase, of)
-            done = weight * step.done / of
+        weight = self._plan[step.phase]
+        of = max(step.of, step.done) if step.of else max(weight, step.done + 1)  # weights are in steps, about
+        weight *= of / self._first.setdefault(step.phase, of)
+        done = weight * step.done / of
         self._done[step.phase], self._rest = done, weight - done
 
     def _forget(self) -> None:

@@ -88,7 +88,8 @@ def train(
         from psimil.files.workdir import open_workdir
 
         seen = read_windows(windows)
-        process = {"vgpmil": VGPMIL, "gvgpmil": GVGPMIL}[model](n_inducing=n_inducing, random_state=seed)
+        process = GVGPMIL() if model == "gvgpmil" else VGPMIL(labels="chain")
+        process.set_params(n_inducing=n_inducing, random_state=seed)
         config = {
             "command": "ct train", "n_features": n_features, "model": model, "n_inducing": n_inducing, "size": size,
             "windows": windows, "epochs": epochs, "joint_epochs": joint_epochs, "seed": seed, "thickness": thickness,

@@ -70,6 +70,14 @@ def fit(
     label_posterior: Annotated[
         str | None, typer.Option(parser=choice("exact", "mean_field", "max"), metavar="exact|mean-field|max")
     ] = None,
+    labels: Annotated[
+        str | None,
+        typer.Option(
+            parser=choice("independent", "chain"),
+            metavar="independent|chain",
+            help="Whether rows of a bag have an order in which neighbours tend to agree.",
+        ),
+    ] = None,
     mean: Annotated[str | None, typer.Option(parser=choice("constant", "zero"), metavar="constant|zero")] = None,
     residual: Annotated[
         str | None, typer.Option(parser=choice("projected", "full", "unit"), metavar="projected|full|unit")
@@ -93,6 +101,14 @@ def fit(
     aggregate: Annotated[
         str | None,
         typer.Option(parser=choice("noisy_or", "max"), metavar="noisy-or|max", help="From instances to bags."),
+    ] = None,
+    context: Annotated[
+        str | None,
+        typer.Option(
+            parser=choice("bag", "auto", "none"),
+            metavar="bag|auto|none",
+            help="Show instances beside their bag; auto: where log p(T) gains.",
+        ),
     ] = None,
     referral: Annotated[
         str | None,
@@ -132,8 +148,8 @@ def fit(
     """
     options = {
         "model": model, "alpha": alpha, "beta": beta, "n_inducing": n_inducing, "H": H,
-        "label_posterior": label_posterior, "mean": mean, "residual": residual,
-        "posterior": posterior, "hyperparameters": hyperparameters, "referral": referral,
+        "label_posterior": label_posterior, "labels": labels, "mean": mean, "residual": residual,
+        "posterior": posterior, "hyperparameters": hyperparameters, "context": context, "referral": referral,
         "aggregate": aggregate, "max_iter": max_iter, "preset": preset, "early_stopping": early_stopping,
         "random_state": seed, "dtype": dtype, "chunk_size": chunk_size, "positive": positive,
     }  # fmt: skip
@@ -209,6 +225,7 @@ def _tell(shell: Shell, facts: dict[str, Any], out: str) -> None:
         f"{facts['n_iter']} passes in {facts['seconds']:.1f} s, bound {facts['elbo']:.5g}"
         + ("." if facts["converged"] else " (not settled)."),
         *_referral(**facts["referral"]),
+        *([] if facts["context"] == "none" else [f"Context of instances: {facts['context']}."]),
         f"Model, tables, figures and summary.md are in {out}.",
         NOTE,
     )

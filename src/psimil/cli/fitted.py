@@ -21,7 +21,7 @@ from psimil.figures import (
 )
 from psimil.files.environment import environment
 from psimil.foundations.phases import tell
-from psimil.results.model_card import referral_facts, referral_rule
+from psimil.results.model_card import context_words, referral_facts, referral_rule
 
 if TYPE_CHECKING:
     from psimil.data.bagtable import BagTable
@@ -52,6 +52,7 @@ def write_fit(
         "referral": referral_facts(estimator.model_, estimator.referral),
         "training": estimator.training_counts_,
         "features": list(table.feature_names),
+        "context": context_words(estimator.model_),
         "metrics": metrics,
     }
     tell("tables", 0, 1)
@@ -115,7 +116,8 @@ def _summary(facts: dict[str, Any], name: str, referral: str) -> str:
         f"{facts['n_iter']} passes, {'settled' if facts['converged'] else 'not settled'}, bound {facts['elbo']:.6g}.",
         f"A bag is called positive from probability {facts['bag_threshold']:.4g} on, an instance from "
         f"{facts['instance_threshold']:.4g} on.",
-        f"Referral to a reader: {referral}.", "",
+        f"Referral to a reader: {referral}.",
+        f"Context of instances: {facts['context']}.", "",
         f"## Features: {len(facts['features'])}", "",
         ", ".join(f"`{printable(feature)}`" for feature in facts["features"]), "",
     ]  # fmt: skip

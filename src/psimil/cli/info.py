@@ -19,7 +19,7 @@ def info(model: ModelFile, as_json: Json = False, quiet: Quiet = False, debug: D
 
         from psimil.files.model_file import load_model
         from psimil.files.schema import kernel_json, parameters_json
-        from psimil.results.model_card import posterior_facts, referral_facts
+        from psimil.results.model_card import context_words, posterior_facts, referral_facts
 
         check_arguments("info", (model, MODEL))
         path = model / "model.safetensors" if model.is_dir() else model
@@ -29,7 +29,8 @@ def info(model: ModelFile, as_json: Json = False, quiet: Quiet = False, debug: D
             "file": path.name,
             "bytes": path.stat().st_size,
             "psimil": file.library_version,
-            "features": len(trained.scaling.location),
+            "features": trained.n_features,
+            "context": context_words(trained),
             "feature_names": None if file.feature_names is None else list(file.feature_names),
             "negative": file.classes.negative,
             "positive": file.classes.positive,
@@ -41,6 +42,7 @@ def info(model: ModelFile, as_json: Json = False, quiet: Quiet = False, debug: D
             "bag_threshold": trained.threshold,
             "instance_threshold": trained.instance_threshold,
             "posterior": posterior_facts(trained),
+            "coupling": trained.coupling,
             "referral": referral_facts(trained, str(file.parameters.get("referral"))),
             "novelty_distance": None if trained.novelty is None else math.sqrt(trained.novelty.square),
             "parameters": parameters_json(file.parameters),

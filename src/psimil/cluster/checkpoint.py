@@ -31,7 +31,7 @@ from psimil.paper.passes import Bound, Statistics
 
 Array = NDArray[Any]
 
-FORMAT = 2  # 1 knew the augmented posterior alone
+FORMAT = 3  # 2 knew no stages
 MAX_BYTES = 2**32
 
 
@@ -69,7 +69,8 @@ class Checkpoint:
         points = settings.pop("inducing_points")
         facts = {**parameters_json(settings), "batch_bags": batch_bags, "rng": rng.bit_generator.state}
         digest = hashlib.sha256(json.dumps(facts, sort_keys=True, default=_plain).encode())
-        arrays = [bags.offsets, supervision.T, supervision.weights, *([] if points is None else [points])]
+        given = [array for array in (points, bags.links) if array is not None]
+        arrays = [bags.offsets, supervision.T, supervision.weights, *given]
         digest.update(_rows_digest(bags).encode())
         for array in arrays:
             digest.update(f"{array.dtype.str}{array.shape}".encode())
@@ -94,8 +95,9 @@ class Checkpoint:
             "fit": self.fit,
             "stage": progress.stage,
             "step": record.step,
-            "kernel_moved": record.kernel_moved,
+            "unfinished": record.unfinished,
             "weight": record.weight,
+            "stage_of_steps": record.stage if variational else 0,
             "kernel": kernel_json(record.gp.kernel),
             "jitter": record.gp.jitter,
             "bias": record.gp.bias,
@@ -158,11 +160,13 @@ def _progress(facts: dict[str, Any], tensors: dict[str, Array]) -> Progress:
         facts["residual"],
     )
     q = Posterior(t["posterior_mean"], t["precision_factor"])
-    made = {"step": facts["step"], "kernel_moved": facts["kernel_moved"], "weight": facts["weight"]}
+    made = {"step": facts["step"], "unfinished": facts["unfinished"], "weight": facts["weight"]}
     record: Pass | Iterate
     if facts["variational"]:
         bag_sums = BagSums(t["curvature"], t["gradient"], t["likelihood"], **facts["sums"])
-        record = Iterate(gp, q, bag_sums, BagBound(**facts["bound"]), **made)
+        prior = Posterior.prior(gp.size)
+        made["stage"] = facts["stage_of_steps"]
+        record = Iterate(gp, q, bag_sums, BagBound(**facts["bound"]), None, prior, **made)
     else:
         sums = Statistics(t["V_theta_V"], t["V_kappa"], **facts["sums"])
         record = Pass(gp, q, sums, Bound(**facts["bound"]), **made)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from numpy.typing import NDArray
 
@@ -14,7 +14,9 @@ from psimil.cluster.workforce import Workforce
 from psimil.foundations.phases import tell
 from psimil.inference.shards import Shard, StreamedShards
 from psimil.model.bag_likelihoods import Labels
-from psimil.model.bags import BagRange, Bags
+from psimil.model.bag_ranges import BagRange
+from psimil.model.bags import Bags
+from psimil.model.context import RowsInContext
 from psimil.model.densities import Density
 
 Array = NDArray[Any]
@@ -34,7 +36,8 @@ class DaskShards:
     ----------
     shards : the data as one process sees them.
     client : ``distributed.Client``.
-    bags : whose rows the shards are; workers read those of a store themselves, under the same path.
+    bags : whose rows the shards are, without their context; workers read those of a store themselves, under the same
+        path.
     ranges : bags and rows of each shard; by default those of ``shards``.
     retries : how often Dask tries a task again that failed, and how often one without an answer is sent again.
     timeout : seconds after which a task is sent to another worker, or ten times what tasks took if that is more.
@@ -81,6 +84,11 @@ class DaskShards:
         """Of the model."""
         return self.shards.density
 
+    def coupled(self, J: float) -> Self:
+        """The same with links J times as strong; nothing of them has been sent yet."""
+        self.shards, self.scattered = self.shards.coupled(J), {}
+        return self
+
     def map(self, task: Callable[[Shard], Result], ranges: Iterable[BagRange] | None = None) -> Iterator[Result]:
         """The task's results for these shards, or for all, in their order."""
         jobs, told = [], dict[str, Any]()
@@ -125,6 +133,8 @@ class DaskShards:
         mine = self.shards
         if self.store is None:
             return mine.shard(bags)
-        rows: Any = StoredRows(*self.store, bags.start, bags.stop, mine.scaling, mine.dtype)
+        context = isinstance(mine.X, RowsInContext)
+        rows: Any = StoredRows(*self.store, bags.start, bags.stop, mine.scaling, mine.dtype, context)
         weights = mine.weights[bags.first : bags.last]
-        return Shard(rows, mine.labels.chunk(bags.first, bags.last), weights, mine.density, mine.rule)
+        labels = mine.labels.chunk(bags.first, bags.last)
+        return Shard(rows, labels, weights, mine.density, mine.rule, first=bags.first)

@@ -10,11 +10,13 @@ from numpy.typing import NDArray
 
 from psimil.cluster.dask_shards import PATIENCE, TIMEOUT, DaskShards
 from psimil.compute.numpy_backend import chunk_rows
+from psimil.foundations.errors import InputError
 from psimil.inference.shards import SHARD_ROWS, Shard, StreamedShards
 from psimil.inference.sparse_gp import Posterior, SparseGP, latent_moments
 from psimil.inference.trained import ROWS, TrainedModel
 from psimil.model.bag_likelihoods import Labels
-from psimil.model.bags import BagRange, Bags
+from psimil.model.bag_ranges import BagRange
+from psimil.model.bags import Bags
 from psimil.model.densities import HyperbolicSecant
 
 Array = NDArray[Any]
@@ -63,11 +65,13 @@ def predict_parts(
     >>> bool((mean == model.latent(bags.X)[0]).all())
     True
     """
+    if model.coupling:
+        raise InputError('a model with labels="chain" predicts whole bags. Use its predict.')
     cuts = part_cuts(len(bags.X), chunk_rows(model.gp.size, model.dtype))
     ranges = [BagRange(i, i + 1, int(cuts[i]), int(cuts[i + 1])) for i in range(len(cuts) - 1)]
     labels = Labels(np.zeros(len(ranges), dtype=np.int64), cuts)
     weights, density = np.ones(len(ranges)), HyperbolicSecant()
-    shards = StreamedShards(bags.stream, labels, weights, model.scaling, density, dtype=model.dtype)
+    shards = StreamedShards(model.seen(bags).stream, labels, weights, model.scaling, density, dtype=model.dtype)
     spread = DaskShards(shards, client, bags, ranges=ranges, timeout=timeout, patience=patience)
     mean, variance = np.empty(len(bags.X)), np.empty(len(bags.X))
     for part, moments in zip(ranges, spread.map(LatentTask(model.gp, model.posterior)), strict=True):

@@ -19,6 +19,7 @@ from threadpoolctl import ThreadpoolController
 from psimil.foundations.errors import InputError
 from psimil.inference.shards import Shard
 from psimil.inference.sparse_gp import Scaling
+from psimil.model.context import in_context
 from psimil.model.densities import Density
 
 Array = NDArray[Any]
@@ -57,12 +58,13 @@ def store_fingerprint(path: str | Path) -> str:
 
 
 @lru_cache(maxsize=4)
-def _opened(path: str, fingerprint: str) -> Any:
+def _opened(path: str, fingerprint: str, context: bool) -> Any:
     from psimil.store import open_store
 
     if store_fingerprint(path) != fingerprint:
         raise InputError("the store differs from the one of the fit: every worker must see the same files.")
-    return open_store(path).stream
+    bags = open_store(path)
+    return (in_context(bags) if context else bags).stream
 
 
 @cache
@@ -80,7 +82,7 @@ def _kept_rows() -> Any:
 
 @dataclass(frozen=True, eq=False)
 class StoredRows:
-    """Rows start to stop - 1 of a store, in model coordinates; read where and when they are needed."""
+    """Rows start to stop - 1 of a store, in model coordinates, with their ``context``; read where they are needed."""
 
     path: str
     fingerprint: str
@@ -88,6 +90,7 @@ class StoredRows:
     stop: int
     scaling: Scaling
     dtype: str
+    context: bool = False
 
     def read(self) -> Array:
         """(n, D) rows; kept for the next task if they fit."""
@@ -95,7 +98,7 @@ class StoredRows:
         key = (self.fingerprint, self.start, self.stop, digest.hexdigest(), self.dtype)
         X: Array | None = _kept_rows().get(key)
         if X is None:
-            rows = np.asarray(_opened(self.path, self.fingerprint)[self.start : self.stop])
+            rows = np.asarray(_opened(self.path, self.fingerprint, self.context)[self.start : self.stop])
             X = _kept_rows()[key] = self.scaling.apply(rows, self.dtype)
         return X
 

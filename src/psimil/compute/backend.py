@@ -81,13 +81,16 @@ class Backend(Protocol):
         offsets, sign : (B + 1,) first row of each bag, and (B,) +1 or -1.
         """
 
-    def kernel_adjoint(self, gp: Features, X: Array, K: Any, G: Array, weights: Array) -> Array:
-        """The gradient (P,) by the log parameters of the kernel by way of K_xz, whose adjoint is G' weights.
+    def scanned(self, V: Any, rho: Array, offsets: Array, precision: Any) -> Any:
+        """Rows W_i = V_i + rho_i W_i+1 of every bag, see :mod:`psimil.foundations.scans`, in this precision at most."""
+
+    def kernel_adjoint(self, gp: Features, X: Array, K: Any, left: Array, right: Array) -> Array:
+        """The gradient (P,) by the log parameters of the kernel by way of K_xz, whose adjoint is a product.
 
         Parameters
         ----------
         K : [K_xz, b] of X, as :meth:`features` gave it without ``whiten``; it may be overwritten.
-        G, weights : (S, n) and (S, M).
+        left, right : (n, R) and (R, M), whose product the adjoint is.
         """
 
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:

@@ -23,6 +23,7 @@ from threadpoolctl import ThreadpoolController
 
 from psimil.compute.backend import Features
 from psimil.foundations.linalg import add_gram, multiply_upper, symmetric
+from psimil.foundations.scans import scan
 
 Array = NDArray[Any]
 Item = TypeVar("Item")
@@ -229,15 +230,28 @@ class NumpyBackend:
             total += share
         return symmetric(total)
 
-    def kernel_adjoint(self, gp: Features, X: Array, K: Array, G: Array, weights: Array) -> Array:
+    def scanned(self, V: Array, rho: Array, offsets: Array, precision: Any) -> Array:
+        """Some bags at a time, in threads."""
+        W, rows = np.empty(V.shape, dtype=min(V.dtype, np.dtype(precision))), chunk_rows(V.shape[1], V.dtype)
+        cuts = np.unique([0, *np.searchsorted(offsets, np.arange(rows, len(V), rows)), len(offsets) - 1])
+
+        def part(i: int) -> None:
+            some = offsets[cuts[i] : cuts[i + 1] + 1]
+            rows = slice(some[0], some[-1])
+            W[rows] = scan(V[rows].astype(W.dtype, copy=False), rho[rows], some - some[0], axis=0)
+
+        list(self.map(part, range(len(cuts) - 1)))
+        return W
+
+    def kernel_adjoint(self, gp: Features, X: Array, K: Array, left: Array, right: Array) -> Array:
         """Chunk by chunk; K is overwritten."""
         M, dtype = len(gp.Z), X.dtype
-        Z, weights, step = gp.Z.astype(dtype, copy=False), weights.astype(dtype), chunk_rows(gp.size, dtype)
+        Z, right, step = gp.Z.astype(dtype, copy=False), right.astype(dtype), chunk_rows(gp.size, dtype)
 
         def part(start: int) -> Array:
             rows = slice(start, start + step)
-            left = G[:, rows].T.astype(dtype, copy=False)
-            A = np.matmul(left, weights, out=scratch("A", (len(left), M), dtype))
+            some = left[rows].astype(dtype, copy=False)
+            A = np.matmul(some, right, out=scratch("A", (len(some), M), dtype))
             return np.asarray(gp.kernel.gram_adjoint(X[rows], Z, A, K[rows][:, :M]))
 
         gradient = np.zeros(len(gp.kernel.log_parameters))

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from psimil.compute.backend import Features
 from psimil.foundations.errors import InputError
+from psimil.foundations.scans import scan
 
 Array = NDArray[Any]
 Item = TypeVar("Item")
@@ -102,15 +103,19 @@ class TorchBackend:
             R.index_add_(0, bags[rows], V[rows] * _like(r[rows], V)[:, None])
         return _host((R * _like(sign, V)[:, None]).T @ R)
 
-    def kernel_adjoint(self, gp: Features, X: Array, K: Any, G: Array, weights: Array) -> Array:
+    def scanned(self, V: Tensor, rho: Array, offsets: Array, precision: Any) -> Tensor:
+        """On the host, where steps are short."""
+        return _like(scan(_host(V), rho, offsets, axis=0), V)
+
+    def kernel_adjoint(self, gp: Features, X: Array, K: Any, left: Array, right: Array) -> Array:
         """The kernel is differentiated by torch, which needs K_xz anew."""
-        Z, w = self._tensor(gp.Z, X.dtype), self._tensor(weights, X.dtype)
+        Z, w = self._tensor(gp.Z, X.dtype), self._tensor(right, X.dtype)
         gradient = w.new_zeros(len(gp.kernel.log_parameters))
         for rows in _pieces(len(X)):
             parameters = self._tensor(gp.kernel.log_parameters, X.dtype).requires_grad_()
             gram = gp.kernel.tensor_gram(self._tensor(X[rows]), Z, parameters)
             with torch.no_grad():
-                A = self._tensor(G[:, rows].T, X.dtype) @ w
+                A = self._tensor(left[rows], X.dtype) @ w
             gradient += torch.autograd.grad(gram, parameters, A)[0]
         return _host(gradient)
 

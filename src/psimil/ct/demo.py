@@ -73,7 +73,7 @@ def run_demo(
 
 def demo_pipeline(seed: int = 0, joint_epochs: int = 0) -> CTPipeline:
     """What the demo trains: small slices and few inducing points, for a few minutes on two cores."""
-    gp = VGPMIL(n_inducing=INDUCING, random_state=seed)
+    gp = VGPMIL(n_inducing=INDUCING, labels="chain", random_state=seed)
     return CTPipeline(size=SIZE, epochs=EPOCHS, gp=gp, joint_epochs=joint_epochs, random_state=seed)
 
 

@@ -18,7 +18,7 @@ from sklearn.utils import Tags
 
 from psimil.compute.numpy_backend import single_threaded_blas
 from psimil.ct.scan import Scan
-from psimil.ct.slices import Slices, check_scans, slice_images
+from psimil.ct.slices import Slices, check_scans, places, slice_images
 from psimil.ct.windows import WINDOWS, Window, check_windows
 from psimil.estimators.inputs import read_random_state
 from psimil.foundations.errors import InputError, NotFitted
@@ -160,11 +160,11 @@ class FeatureExtractor(TransformerMixin, BaseEstimator):
         return self._take(Weights(trained.model, chosen, self.size))
 
     def transform(self, scans: Scans) -> Bags:
-        """The features of every slice, one bag per scan, named by the scans' ids (0, 1, ... for arrays)."""
-        found = list(self._features(scans))
-        if not found:
+        """The features of every slice in order, one bag per scan, named by the scans' ids (0, 1, ... for arrays)."""
+        if not (found := list(self._features(scans))):
             raise InputError("there are no scans.")
-        return Bags.from_list([features.astype(np.float64) for _, features in found], [name for name, _ in found])
+        bags = Bags.from_list([one.astype(np.float64) for _, one in found], [name for name, _ in found])
+        return bags.in_order(places(scans) if isinstance(scans, Sequence) else None)
 
     def attention(self, scans: Scans) -> list[Array]:
         """Per scan the attention (S,) of its slices, with sum 1; it ranks slices, it is no probability."""

@@ -101,6 +101,8 @@ def train_jointly(
     """
     at_least(1, whole=True, epochs=epochs, batch_scans=batch_scans)
     above_zero(learning_rate=learning_rate)
+    if gp.context:
+        raise InputError("joint training needs context=None: it tunes the features of single slices.")
     T = np.asarray(y).astype(np.int64)
     if T.shape != (len(images),):
         raise InputError(f"{len(images)} scans but labels of shape {T.shape}.")

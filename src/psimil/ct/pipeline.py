@@ -36,7 +36,8 @@ class CTPipeline(ClassifierMixin, BaseEstimator):
     n_features : D, features per slice.
     size : pixels along a side of a windowed slice.
     windows : three of them; None is brain, blood and soft tissue.
-    gp : the estimator that learns from the features, which is cloned; None is VGPMIL().
+    gp : the estimator that learns from the features, which is cloned; None is VGPMIL(labels="chain"), in which slices
+        tend to be what their neighbours are.
     epochs, patience, validation, device, checkpoint, callback : of the CNN, see :class:`FeatureExtractor`.
     joint_epochs : epochs of joint training after the CNN's own, 0 for none (docs/ct.md).
     random_state : seed of everything, of ``gp`` too where its own random_state is None.
@@ -128,7 +129,7 @@ class CTPipeline(ClassifierMixin, BaseEstimator):
     def _fitted(
         self, extractor: FeatureExtractor, slices: list[Slices], T: Array, seed: int, known: Any = None
     ) -> PsiVGPMIL:
-        gp = VGPMIL() if self.gp is None else clone(self.gp)
+        gp = VGPMIL(labels="chain") if self.gp is None else clone(self.gp)
         own = gp.random_state
         gp.set_params(feature_fingerprint=extractor.fingerprint_, random_state=seed if own is None else own)
         return gp.fit(extractor.transform(slices), T, y_instances=known)

@@ -107,3 +107,15 @@ def check_scans(scans: Any, kinds: str = "scans") -> Iterable[Any]:
         raise InputError(f"scans must be a sequence of {kinds}, got {type(scans).__name__}. Write [{one}] for one.")
     found: Iterable[Any] = scans
     return found
+
+
+def places(scans: Sequence[Any]) -> NDArray[np.float64]:
+    """(N,) positions of the slices of all scans, in millimetres where they are known to ascend, by number elsewhere.
+
+    Examples
+    --------
+    >>> places([np.zeros((2, 4, 4)), np.zeros((1, 4, 4))])
+    array([0., 1., 0.])
+    """
+    known = (scan.positions if isinstance(scan, Scan | Slices) else np.arange(len(scan)) for scan in scans)
+    return np.concatenate([np.arange(len(one)) if (np.diff(one) < 0).any() else one for one in known], dtype=float)

@@ -42,7 +42,7 @@ class FittedAttributes:
     @property
     def n_features_in_(self) -> int:
         """D."""
-        return len(self.model_.scaling.location)
+        return self.model_.n_features
 
     @property
     def kernel_(self) -> Kernel:
@@ -51,7 +51,7 @@ class FittedAttributes:
 
     @property
     def inducing_points_(self) -> Array:
-        """(M, D) in the units of the input features."""
+        """(M, D) in the units of the input features; (M, 4 D) in context."""
         return self.model_.scaling.invert(self.model_.gp.Z)
 
     @property

@@ -104,6 +104,7 @@ class MultiLabelMIL(ClassifierMixin, BaseEstimator):
             if base.verbose:
                 say(f"label {name}")
             model = clone(base).set_params(warm_start=True, hyperparameters=None)
+            model.set_params(context="bag" if shared.context else None)
             model.model_ = start
             self.estimators_.append(model.fit(found, column))
         self.label_names_ = names

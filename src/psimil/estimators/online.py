@@ -24,7 +24,8 @@ class OnlineLearning:
     ) -> Any:
         """Learn from some more bags: the first call is a fit, each further one a natural-gradient step.
 
-        Scaling, inducing points and kernel are those of the first call, so give it a few hundred bags of both labels.
+        Scaling, inducing points, kernel and context are those of the first call, so give it a few hundred bags of both
+        labels.
         The step sizes are those of minibatches (docs/scaling.md). Calibration and thresholds follow the latest bags,
         as they were predicted before the model learned them. ``loo_`` and ``label_posterior_`` stay those of the
         first call. A loaded model does not know how much it has seen: its own training counts for that.
@@ -44,9 +45,12 @@ class OnlineLearning:
         """
         if y is None:
             raise InputError("partial_fit needs bag labels: partial_fit(bags, y).")
+        if self.labels == "chain":
+            raise InputError('partial_fit does not take labels="chain". Fit all bags at once.')
         if not hasattr(self, "model_"):
             return self.fit(bags, y, bag_ids=bag_ids, y_instances=y_instances, sample_weight=sample_weight)
         found = self._bags(bags, bag_ids)
+        _check_context(self.model_, self.context)
         _, T = read_labels(y, found, classes=self.classes, from_rows=bag_ids is not None)
         weights = np.ones(len(found)) if sample_weight is None else read_weights(sample_weight, found)
         known = None if y_instances is None else read_instance_labels(y_instances, found, T, self.H)
@@ -66,6 +70,14 @@ class OnlineLearning:
     def _previous(self: Any, bags: Bags) -> TrainedModel | None:
         """The model that a second fit starts from."""
         model: TrainedModel | None = getattr(self, "model_", None)
-        if model is not None and len(model.scaling.location) != bags.n_features:
-            raise InputError(f"warm_start: model has {len(model.scaling.location)} features, got {bags.n_features}.")
+        if model is not None and model.n_features != bags.n_features:
+            raise InputError(f"warm_start: model has {model.n_features} features, got {bags.n_features}.")
+        _check_context(model, self.context)
         return model
+
+
+def _check_context(model: TrainedModel | None, context: str | None) -> None:
+    """Refuse to go on from a model of another context than is asked for; "auto" takes any."""
+    if model is not None and context != "auto" and model.context != (context is not None):
+        has = "sees instances in the context of their bag" if model.context else "sees instances without context"
+        raise InputError(f"the model to go on from {has}, but context={context!r} is asked for. Begin a new model.")

@@ -14,6 +14,7 @@ from psimil.compute.backend import Backend
 from psimil.foundations.errors import InputError
 from psimil.foundations.extras import install_command
 from psimil.inference.options import Options
+from psimil.model.context import PARTS
 from psimil.model.densities import Density, grows
 from psimil.model.features import as_real
 from psimil.model.kernels import Kernel
@@ -76,6 +77,7 @@ CONSTRAINTS: dict[str, Constraint] = {
     "inducing": _one_of("kmeans_by_label", "kmeans", "greedy_variance"),
     "H": _real("a number > 0", lambda v: v > 0),
     "label_posterior": _one_of("exact", "mean_field", "max"),
+    "labels": _one_of("independent", "chain"),
     "mean": _one_of("constant", "zero"),
     "residual": _one_of("projected", "full", "unit"),
     "posterior": _one_of(None, "variational", "sampled", "augmented"),
@@ -92,6 +94,7 @@ CONSTRAINTS: dict[str, Constraint] = {
     "threshold": _optional(SHARE),
     "false_positive_rate": _optional(SHARE),
     "referral": (REFERRAL, _is_referral),
+    "context": _one_of(None, "bag", "auto"),
     "standardize": FLAG,
     "warm_start": FLAG,
     "chunk_size": _optional(COUNT),
@@ -105,7 +108,7 @@ CONSTRAINTS: dict[str, Constraint] = {
 
 # Defaults that depend on the posterior; tol is of the bound per bag, or of q(v)
 OF_AUGMENTED: dict[str, Any] = {"calibrate": "auto", "tol": 5e-4}
-OF_VARIATIONAL: dict[str, Any] = {"calibrate": False, "tol": 0.01}
+OF_VARIATIONAL: dict[str, Any] = {"calibrate": False, "tol": 5e-4}
 
 # Values of earlier versions, and what stands in their place: said in errors, and put into parameters of older files
 RENAMED: dict[tuple[str, str], Any] = {
@@ -192,6 +195,7 @@ def options_of(parameters: dict[str, Any], n_features: int) -> Options:
     posterior = parameters["posterior"] or ("augmented" if grows(density) else "variational")
     if posterior != "augmented":
         _check_variational(parameters)
+    _check_chain(parameters, posterior)
     boundless = 'residual "unit"' if parameters["residual"] == "unit" else ""
     boundless = boundless if getattr(density, "has_bound", True) else "the clipped Gamma mixture"
     if boundless and parameters["hyperparameters"] == "bound":
@@ -199,10 +203,13 @@ def options_of(parameters: dict[str, Any], n_features: int) -> Options:
     values = {f.name: parameters[f.name] for f in fields(Options) if f.name in parameters} | {"posterior": posterior}
     usual = OF_AUGMENTED if posterior == "augmented" else OF_VARIATIONAL
     values |= {name: value for name, value in usual.items() if parameters[name] is None}
+    if parameters["context"] == "auto":
+        _check_judged(values)
     if parameters["inducing_points"] is not None:
-        Z = as_real(parameters["inducing_points"], "inducing_points")
-        if Z.ndim != 2 or Z.shape[1] != n_features or len(Z) == 0 or not np.isfinite(Z).all():
-            raise InputError(f"inducing_points have shape {Z.shape}, expected (points, {n_features}), all finite.")
+        Z, D = as_real(parameters["inducing_points"], "inducing_points"), n_features
+        D *= 1 if parameters["context"] is None else PARTS
+        if Z.ndim != 2 or Z.shape[1] != D or len(Z) == 0 or not np.isfinite(Z).all():
+            raise InputError(f"inducing_points have shape {Z.shape}, expected (points, {D}), all finite.")
         values["inducing_points"] = Z
     if parameters["device"] is not None:
         values["backend"] = _torch_backend(parameters["device"], kernel)
@@ -230,6 +237,24 @@ def _check_variational(parameters: dict[str, Any]) -> None:
             f"the likelihood of {parameters['density']!r} grows without bound, so that its posterior runs away. "
             'Use posterior="augmented", or another density.'
         )
+
+
+def _check_judged(values: dict[str, Any]) -> None:
+    """Refuse ``context="auto"`` where no kernel is learned by log p(T) for either choice."""
+    fixed = {"hyperparameters": values["hyperparameters"] != "bound", "posterior": values["posterior"] == "augmented"}
+    for name, wrong in (fixed | {"inducing_points": values["inducing_points"] is not None}).items():
+        if wrong:
+            given = "" if name == "inducing_points" else f"={values[name]!r}"
+            raise InputError(
+                f'context="auto" is decided by log p(T) of learned kernels, which {name}{given} does not allow. '
+                'Give context="bag" or None.'
+            )
+
+
+def _check_chain(parameters: dict[str, Any], posterior: str) -> None:
+    """Refuse linked labels where labels are not summed out."""
+    if parameters["labels"] == "chain" and posterior == "augmented":
+        raise InputError('labels="chain" needs posterior="variational" or "sampled", and a density that has them.')
 
 
 def _torch_backend(device: str, kernel: Kernel | None) -> Backend:

@@ -278,4 +278,4 @@ class BagPredictor(FittedAttributes, ClassifierMixin, BaseEstimator):
         self._model()
         found = read_bags(bags, bag_ids, what="prediction set")
         check_fingerprint_of(self.feature_fingerprint, found)
-        return features_of(found, len(self.model_.scaling.location), self._feature_names)
+        return features_of(found, self.model_.n_features, self._feature_names)

@@ -42,13 +42,15 @@ class PsiVGPMIL(OnlineLearning, BagPredictor, Parameters):
     n_inducing : int or "auto", default "auto"
         Number M of inducing points; "auto" takes as many as the data deserve and a fit can afford, up to 1000.
     inducing_points : (M, D) array, default None
-        Explicit inducing points in the units of the input features; None chooses them.
+        Explicit inducing points in the units of the input features, (M, 4 D) in context; None chooses them.
     inducing : {"kmeans_by_label", "kmeans", "greedy_variance"}, default "kmeans_by_label"
         How inducing points are chosen.
     H : float, default inf
         Bag likelihood, Eq. (4); ``inf`` means that bag labels are right.
     label_posterior : {"exact", "mean_field", "max"}, default "exact"
         q(y): the closed form, Eq. (25), or the surrogate of the authors' code.
+    labels : {"independent", "chain"}, default "independent"
+        Whether labels of neighbours tend to agree, in the order of :meth:`Bags.in_order`, or else of rows.
     mean : {"constant", "zero"}, default "constant"
         Prior mean of the latent function.
     residual : {"projected", "full", "unit"}, default "projected"
@@ -57,8 +59,7 @@ class PsiVGPMIL(OnlineLearning, BagPredictor, Parameters):
         The best Gaussian for the bag likelihood, draws from the exact posterior, or the paper's mean field; None is
         "variational", and "augmented" for densities whose likelihood has no bound (Gamma, Student).
     hyperparameters : {"bound", "paper", "published", None}, default "bound"
-        How the kernel is learned: on the variational bound before the passes, or on the paper's objective between
-        them; None keeps it.
+        The kernel is learned by an estimate of log p(T), or on the paper's objective between passes; None keeps it.
     log_z : {"logistic", "jensen", "rff", "none"}, default "logistic"
         log Z of other densities on the paper's objective; the bound learns kernels on the hyperbolic secant instead.
     aggregate : {"noisy_or", "max"}, default "noisy_or"
@@ -68,8 +69,7 @@ class PsiVGPMIL(OnlineLearning, BagPredictor, Parameters):
     max_iter : int, default 100
         Passes at most per stage.
     tol : float, default None
-        Where passes end: q(v) would move by fewer nats, 0.01 by default; or, of the augmented posterior, the bound of a
-        bag rose by fewer, 5e-4 by default.
+        Passes end where q(v) moves by fewer nats per direction, or "augmented" raises a bag's bound by fewer; 5e-4.
     accelerate : bool, default True
         Over-relaxed steps of q(v), taken back where they lower the bound; False iterates exactly as in the paper.
     early_stopping : {None, "auc", "log_loss", "loo"}, default None
@@ -86,6 +86,9 @@ class PsiVGPMIL(OnlineLearning, BagPredictor, Parameters):
         Which bags ``refer`` names for a human reader beside novel ones: "workload=SHARE" the share of bags nearest the
         threshold, "error=SHARE" as many as leave that share of wrong calls among the others, both chosen out-of-bag, or
         "interval" those whose credible interval crosses the threshold.
+    context : {"bag", "auto", None}, default None
+        "bag" shows the model every instance beside mean, minimum and maximum of each feature in its bag; "auto" does so
+        where log p(T) of the training bags is higher with it, for which the kernel is learned twice.
     standardize : bool, default True
         Give every feature mean 0 and standard deviation 1 over the training instances, remembered with the model.
     warm_start : bool, default False
@@ -197,16 +200,9 @@ class PsiVGPMIL(OnlineLearning, BagPredictor, Parameters):
             evaluation = evaluation_of(eval_set, found, classes, self.early_stopping)
         if not (batch_bags is client is checkpoint is None):
             execution = execution_of(client, checkpoint, found, supervision, options, rng, batch_bags)
-        training = (aloud(train) if self.verbose else train)(
-            found,
-            supervision,
-            options,
-            rng=rng,
-            evaluation=evaluation,
-            callbacks=watching,
-            previous=self._previous(found) if self.warm_start else None,
-            execution=execution,
-        )
+        how: dict[str, Any] = {"evaluation": evaluation, "callbacks": watching, "execution": execution}
+        how["previous"] = self._previous(found) if self.warm_start else None
+        training = (aloud(train) if self.verbose else train)(found, supervision, options, rng=rng, **how)
         self.model_, self.history_, self.loo_ = training.model, training.history, training.loo
         self._classes, self._feature_names = classes, found.feature_names
         self.label_posterior_ = training.pi

@@ -9,13 +9,13 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
-from psimil.foundations.phases import INDUCING, LEARNING, PASSES, THRESHOLDS, Plan, Step, following
+from psimil.foundations.phases import IN_CONTEXT, INDUCING, LEARNING, PASSES, THRESHOLDS, Plan, Step, following
 
 P = ParamSpec("P")
 Answer = TypeVar("Answer")
 
 SILENCE = 10.0  # seconds after which a phase speaks again
-BEGINNINGS = (INDUCING, LEARNING, THRESHOLDS)
+BEGINNINGS = (INDUCING, LEARNING, IN_CONTEXT, THRESHOLDS)
 
 _log = logging.getLogger("psimil")
 

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 MARKERS = ("o", "s", "^", "D")
 STAGES = {
-    "kernel": "kernel learned on the bound",
+    "kernel": "kernel learned by log p(T)",
+    "kernel, bag": "kernel learned in context",  # where the two are compared
+    "kernel, none": "kernel learned without context",
     "fit": "fit",
     "loo": "fit with the kernel chosen out-of-bag",  # of 1.0.0
 }
@@ -66,8 +68,11 @@ def plot_history(history: Sequence[Mapping[str, Any]], *, ax: Axes | None = None
     table = history_table(history)
     check_columns(table, ("stage", "elbo"), "an estimator's history_")
     ax = axes_or_new(ax)
-    for k, stage in enumerate(dict.fromkeys(table["stage"])):
-        rows = table[table["stage"] == stage]
+    stages = table["stage"]
+    if "context" in table:
+        stages = stages.where(table["context"].isna(), stages + ", " + table["context"].astype(str))
+    for k, stage in enumerate(dict.fromkeys(stages)):
+        rows = table[stages == stage]
         ax.plot(rows["pass"], rows["elbo"], marker=MARKERS[k % len(MARKERS)], markersize=3.5, linewidth=1.2,
                 color=COLOURS[k % len(COLOURS)], label=literal(STAGES.get(stage, stage)))  # fmt: skip
     ax.set(xlabel="pass", ylabel="bound")

@@ -45,6 +45,19 @@ def referral_from(facts: Any) -> Referral:
     return found
 
 
+def evidence_from(facts: Any) -> tuple[float, float]:
+    """log p(T) with and without context from the facts of a file.
+
+    Examples
+    --------
+    >>> evidence_from([-31.0, -35.0])
+    (-31.0, -35.0)
+    """
+    if not isinstance(facts, list) or len(facts) != 2 or not all(map(is_number, facts)):
+        raise InputError("the evidence for context is not two numbers.")
+    return float(facts[0]), float(facts[1])
+
+
 def above_zero(value: Any, name: str) -> float:
     """A number > 0.
 

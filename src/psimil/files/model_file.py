@@ -33,7 +33,7 @@ from psimil.version import VERSION
 
 Array = NDArray[Any]
 
-FORMAT = 3  # 1 had neither feature_names nor classes; 1 and 2 took instances of a bag for independent
+FORMAT = 4  # 1 had no feature_names and classes; 1 and 2 took instances of a bag for independent; 3 had no context
 MAX_BYTES = 2**30
 MAX_HEADER = 2**22
 MAX_TENSORS = 64
@@ -107,16 +107,19 @@ def load_model(path: str | os.PathLike[str]) -> ModelFile:
     if header["format"] == 1:
         header = {"feature_names": None, "classes": [0, 1], **header}
     if header["format"] < FORMAT and isinstance(header.get("model"), dict):
-        header["model"] = {"joint": False, "novelty": None, "referral": None, "chains": None, **header["model"]}
+        absent = {"joint": False, "novelty": None, "referral": None, "chains": None} if header["format"] < 3 else {}
+        later = {"coupling": 0.0, "context": False, "context_evidence": None}
+        header["model"] = {**later, **absent, **header["model"]}
     expected = {"format", "library", "parameters", "model", "feature_fingerprint", "training_counts"}
     expected |= {"feature_names", "classes"}
     if set(header) != expected:
         raise ModelFileError(f"model file: header keys differ: {', '.join(sorted(set(header) ^ expected))}.")
     check_tensors(tensors, header["model"])
     check_counts(header)
-    check_names(header, len(tensors["feature_location"]))
+    model = model_from(tensors, header["model"])
+    check_names(header, model.n_features)
     return ModelFile(
-        model_from(tensors, header["model"]),
+        model,
         parameters_from(header["parameters"]),
         header["feature_fingerprint"],
         header["training_counts"],

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.files.learned_facts import above_zero, chains_from, is_number, referral_from, without_draws
+from psimil.files.learned_facts import above_zero, chains_from, evidence_from, is_number, referral_from, without_draws
 from psimil.foundations.errors import InputError, ModelFileError
 from psimil.inference.sparse_gp import Posterior, Scaling, SparseGP
 from psimil.inference.thresholds import InstanceRecalibration
 from psimil.inference.trained import TrainedModel
+from psimil.model.context import PARTS
 from psimil.model.densities import GammaMixture, HyperbolicSecant, SmoothLaplace, StudentT
 from psimil.model.kernels import RBF, Constant, Kernel, Linear, Matern32, Matern52, Sum
 from psimil.paper.published import ClippedGammaMixture, UnitSparseGP
@@ -36,7 +37,8 @@ DENSITIES = {
 }
 FACTS = {
     "kernel", "jitter", "bias", "residual", "aggregate", "calibration", "threshold", "instance_threshold",
-    "dtype", "expectation", "seed", "joint", "novelty", "referral", "chains",
+    "dtype", "expectation", "seed", "joint", "novelty", "referral", "chains", "coupling", "context",
+    "context_evidence",
 }  # fmt: skip
 LARGEST_CALIBRATION = 1e6  # a fit stays within exp(6) and 50
 
@@ -73,6 +75,9 @@ def model_tensors(model: TrainedModel) -> tuple[dict[str, Array], dict[str, Any]
         "novelty": None if model.novelty is None else model.novelty.square,
         "referral": None if model.referral is None else asdict(model.referral),
         "chains": None if model.chains is None else without_draws(model.chains),
+        "coupling": model.coupling,
+        "context": model.context,
+        "context_evidence": None if model.context_evidence is None else list(model.context_evidence),
     }
     return {name: np.ascontiguousarray(t, dtype=np.float64) for name, t in tensors.items()}, facts
 
@@ -148,6 +153,8 @@ def model_from(tensors: dict[str, Array], facts: dict[str, Any]) -> TrainedModel
         for name, allowed in _CHOICES.items():
             if facts[name] not in allowed:
                 raise InputError(f"{name} is {facts[name]!r}.")
+        if facts["context"] and len(tensors["feature_scale"]) % PARTS:
+            raise InputError(f"{len(tensors['feature_scale'])} features are not those of instances in context.")
         calibration = Calibration(**facts["calibration"])
         numbers = list(asdict(calibration).values())
         if not all(map(is_number, numbers)) or min(calibration.scale, calibration.spread) <= 0:
@@ -183,19 +190,23 @@ def model_from(tensors: dict[str, Array], facts: dict[str, Any]) -> TrainedModel
             None if facts["novelty"] is None else Novelty(above_zero(facts["novelty"], "novelty")),
             None if facts["referral"] is None else referral_from(facts["referral"]),
             None if facts["chains"] is None else chains_from(facts["chains"], tensors["draws"]),
+            facts["coupling"],
+            facts["context"],
+            None if facts["context_evidence"] is None else evidence_from(facts["context_evidence"]),
         )
     except _BROKEN as error:
         raise ModelFileError(f"model file: {error}") from None
 
 
 _BROKEN = (InputError, TypeError, KeyError, ValueError, AttributeError, OverflowError, RecursionError)
-_MOST = {"jitter": 1e300, "bias": 1e6, "threshold": 1.0, "instance_threshold": 1.0}
+_MOST = {"jitter": 1e300, "bias": 1e6, "threshold": 1.0, "instance_threshold": 1.0, "coupling": 100.0}
 _CHOICES = {
     "residual": ("projected", "full", "unit"),
     "aggregate": tuple(AGGREGATES),
     "dtype": ("float64", "float32"),
     "expectation": ("quadrature", "sample"),
     "joint": (True, False),
+    "context": (True, False),
 }
 
 

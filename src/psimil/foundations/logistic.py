@@ -24,6 +24,29 @@ def softplus(x: Array) -> Array:
     return np.asarray(np.maximum(x, 0.0) + np.log1p(np.exp(-np.abs(x))))
 
 
+def log1p(x: Array) -> Array:
+    """log(1 + x) for x >= 0, to the last digits of its precision however small x is.
+
+    NumPy's own takes four times as long in single precision as a logarithm (and Kahan's correction of it) does.
+
+    Examples
+    --------
+    >>> log1p(np.array([1e-20, 1.0], dtype=np.float32))
+    array([1.000000e-20, 6.931472e-01], dtype=float32)
+    """
+    if x.dtype != np.float32:
+        return np.asarray(np.log1p(x))
+    u = x + np.float32(1.0)
+    found = np.log(u)
+    u -= np.float32(1.0)
+    u += np.float32(1e-38)
+    found *= np.divide(x, u, out=u)
+    with np.errstate(over="ignore"):
+        np.multiply(x, np.float32(-0.5) * x, out=u)
+    u += x  # x - x^2 / 2 <= log(1 + x), and all there is where 1 + x is 1
+    return np.asarray(np.maximum(found, u, out=found))
+
+
 def sigmoid(x: Array) -> Array:
     """1 / (1 + e^-x), elementwise, without overflow: the mean of y_n given f_n = x, Eq. (1).
 

@@ -13,9 +13,10 @@ from typing import NamedTuple
 
 INDUCING = "inducing points"
 LEARNING = "steps of the kernel"
+IN_CONTEXT = "steps of the kernel in context"  # where the two are compared
 PASSES = {"fit": "passes", "batches": "passes"}  # by stage
 THRESHOLDS = "thresholds"
-CLIMB, REST, LAST = 100.0, 10.0, 3.0  # in passes, about: of learning the kernel, the passes after it, and thresholds
+CLIMB, REST, LAST = 20.0, 12.0, 1.0  # in passes, about: of learning the kernel, the passes after it, and thresholds
 
 
 class Step(NamedTuple):

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.inference.bag_pass import bag_pass_over, draws_of, first_noise, run_bag_pass
+from psimil.inference.bag_pass import Draws, bag_pass_over, run_bag_pass
 from psimil.inference.shards import Shard, Shards, epochs
 from psimil.inference.sparse_gp import KernelState, Posterior, SparseGP
-from psimil.inference.variational import Iterate, climb, iterate_at, natural_step, newton, with_bags, with_more_data
+from psimil.inference.variational import Iterate, Stage, climb, iterate_at, natural_step, newton, with_more_data
 
 if TYPE_CHECKING:
     from psimil.inference.options import Options
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 
 BATCHES_TOL = 5e-4  # nats per bag by which a pass' worth of minibatches raises the bound, at most, once it has settled
+BEFORE_TILTING = 2e-3  # nats per direction left to the bound's own fixed point when steps on tilted densities begin
+COARSER = 4  # times fewer draws until then, where groups of bags have their own
+MORE_STEPS = 12  # to the posterior of bags that come later, at most
 SETTLING = 5  # passes that a bound takes to settle after the last step of the kernel, at least
 
 
@@ -45,7 +48,7 @@ class Record(Protocol):
 
     @property
     def change(self) -> float | None:
-        """Nats by which q(v) would still move; None where only the bound tells that it has settled."""
+        """Nats per direction by which q(v) would still move; None where only the bound tells that it has settled."""
 
     @property
     def local(self) -> Sites | None:
@@ -56,8 +59,8 @@ class Record(Protocol):
         """1, 2, ..."""
 
     @property
-    def kernel_moved(self) -> bool:
-        """Whether the kernel is still to change."""
+    def unfinished(self) -> bool:
+        """Whether the kernel is still to change, or steps of another kind follow."""
 
 
 class Sites(Protocol):
@@ -74,6 +77,10 @@ class Sites(Protocol):
     @property
     def vector(self) -> Array:
         """(n,) r, bag after bag."""
+
+    @property
+    def chains(self) -> tuple[tuple[Array, Array], ...]:
+        """c and rho (n,) of every chain in the curvature."""
 
     def gradient_at(self, mu: Array, rows: slice) -> Array:
         """Gradient of some instances at their latent means mu."""
@@ -147,7 +154,7 @@ class Variational:
             factor = float(shards.weights.sum() / sample.weights.sum())
             posterior = newton(shards, gp, posterior.m) if whole else with_more_data(posterior, factor)
         if warm is not None:  # the better one: the other model may have been of other labels
-            noise = self._noise(gp, shards)
+            noise = Draws.for_bags(gp.size, shards.labels, self.seed)
             posterior = max(warm, posterior, key=lambda q: iterate_at(shards, gp, q, noise).bound.total)
         return posterior
 
@@ -156,42 +163,49 @@ class Variational:
         return state
 
     def passes(self, shards: Shards, state: KernelState, begun: Any = None) -> Iterator[Record]:
-        """Steps that raise the bound or come closer to the fixed point."""
-        return climb(shards, state.gp, state.posterior, self._noise(state.gp, shards), begun)
+        """Steps that raise the bound or come closer to its fixed point, then tilted ones."""
+        return climb(shards, state.gp, state.posterior, self._stages(state.gp, shards), begun)
 
     def batches(self, shards: Shards, state: KernelState, rng: np.random.Generator, done: int = 0) -> Iterator[Record]:
         """Steps of the size of a batch's share, so that the precision is always that of all data about.
 
         The curvature of a few positive bags may be negative: no batch is trusted on its own.
         """
-        gp, posterior, noise = state.gp, state.posterior, self._noise(state.gp, shards)
+        gp, posterior, prior = state.gp, state.posterior, Posterior.prior(state.gp.size)
+        noise = Draws.for_bags(gp.size, shards.labels, self.seed)
         for number, order in epochs(shards, rng, done):
             sums = None
             for batch, share in order:
-                found, _ = bag_pass_over(shards, gp, draws_of(posterior, noise), [batch])
+                found, _ = bag_pass_over(shards, gp, noise.of(posterior), [batch])
                 posterior = natural_step(posterior, found.scaled(1.0 / share), share)
                 sums = found if sums is None else sums + found
             assert sums is not None  # there is at least one shard
-            yield Iterate(gp, posterior, sums, sums.bound(posterior.kl), step=number)
+            yield Iterate(gp, posterior, sums, sums.bound(posterior.kl), None, prior, number)
 
     def local(self, record: Any, shard: Shard, seed: int) -> Record:
-        """The record with expectations over draws of its q(v)."""
-        noise = first_noise(record.gp, len(shard.X), seed)
-        found: Iterate = replace(record, local=run_bag_pass(shard, record.gp, draws_of(record.posterior, noise))[0])
+        """The record with the sites of a shard at its q(v)."""
+        noise = Draws.for_bags(record.gp.size, shard.labels, seed)
+        sites, _ = run_bag_pass(shard, record.gp, noise.of(record.posterior), tilted=True)
+        found: Iterate = replace(record, local=sites)
         return found
 
     def more(self, gp: SparseGP, posterior: Posterior, shard: Shard, weight: float, steps: int) -> Posterior:
-        """Steps to the bound of the new bags, whose prior is q(v) so far: every bag counts once."""
-        return with_bags(shard, gp, posterior, first_noise(gp, len(shard.X), self.seed))
+        """The posterior of the new bags, whose prior is q(v) so far: every bag counts once."""
+        for found in climb(shard, gp, posterior, self._stages(gp, shard), prior=posterior):
+            if found.step >= MORE_STEPS or (not found.unfinished and found.change < self.options.tol):
+                return found.posterior
+        raise AssertionError  # steps have no end
 
-    def _noise(self, gp: SparseGP, shards: Shards) -> Array:
-        """(M, S) draws that the posterior of this fit rests on."""
-        return first_noise(gp, int(shards.labels.offsets[-1]), self.seed)
+    def _stages(self, gp: SparseGP, shards: Shards) -> tuple[Stage, Stage]:
+        """Steps on the bound, with fewer draws where there are groups, then tilted ones with all of them."""
+        fine = Draws.for_bags(gp.size, shards.labels, self.seed)
+        coarse = Draws.for_bags(gp.size, shards.labels, self.seed, COARSER) if len(fine.blocks) > 1 else fine
+        return Stage(coarse, False, max(BEFORE_TILTING, self.options.tol)), Stage(fine, True, 0.0)
 
 
 @dataclass
 class Convergence:
-    """Stop when q(v) would move by less than ``tol`` nats, or a pass raised the bound by less than that per bag.
+    """Stop when q(v) would move by less than ``tol`` nats per direction, or a pass raises the bound by less per bag.
 
     The first where a record tells it, the second elsewhere, and neither while a kernel step is to come. Minibatches go
     by the bound, too: between them q(v) never comes to rest.
@@ -210,12 +224,12 @@ class Convergence:
         bound, left = record.bound.total, None if self.by_bound else record.change
         if left is None and self.previous is not None:
             left = (bound - self.previous) / self.bags
-        if record.kernel_moved or self.moved:
+        if record.unfinished or self.moved:
             self.left.clear()
-        self.moved, self.previous = record.kernel_moved, bound
+        self.moved, self.previous = record.unfinished, bound
         if left is not None:
             self.left.append(left)
-            if not record.kernel_moved:
+            if not record.unfinished:
                 self.converged = abs(left) <= self.tol
         return self.converged
 
@@ -242,7 +256,9 @@ class Convergence:
         first, last = (abs(self.left[0]), abs(self.left[-1])) if self.left else (0.0, 0.0)
         if len(self.left) > 2 and self.tol < last < first:
             rate = log(first / last) / (len(self.left) - 1)
-            return min(step + ceil(log(last / self.tol) / rate), most)
+            to_go = ceil(log(last / self.tol) / rate)
+            if moves is not None or to_go <= 2 * step:  # what falls so slowly may come to rest before
+                return min(step + to_go, most)
         return None if moves is None else min(max(step + 1, moves + SETTLING), most)
 
 

@@ -1,6 +1,6 @@
 """What the other bags say about each bag: leave-one-bag-out in closed form.
 
-A bag adds gradient g and curvature Lambda = diag(d) + sign r r' to q(v) = N(m, S). With A = V_b S V_b', taking both
+A bag adds gradient g and curvature Lambda to q(v) = N(m, S). With A = V_b S V_b', taking both
 away and making one Newton step without the bag gives its latent values covariance C = (I - A Lambda)^-1 A (plus k~) and
 mean mu_b - C g (docs/derivations.md). What the kernel, the inducing points and the sites of other bags learned beside
 the bag is kept, which with hundreds of bags is little.
@@ -8,8 +8,9 @@ the bag is kept, which with hundreds of bags is little.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,13 +18,15 @@ from numpy.typing import NDArray
 
 from psimil.foundations.linalg import floored, multiply_upper, solve_lower
 from psimil.foundations.logistic import antithetic_draws, softplus
+from psimil.foundations.scans import innovations, scan
 from psimil.inference.algorithm import Record
 from psimil.inference.options import Options
 from psimil.inference.prediction import BagLayout, Prediction
 from psimil.inference.shards import Shard
 from psimil.inference.thresholds import taught
 from psimil.inference.trained import TrainedModel
-from psimil.model.bags import BagRange
+from psimil.model.bag_ranges import BagRange
+from psimil.model.chains import log_odds
 from psimil.predictive.aggregates import DRAWS, Dependence, dependence_of, stretch
 from psimil.predictive.calibration import LatentBags
 
@@ -54,7 +57,8 @@ def leave_one_out(record: Record, shard: Shard) -> Cavity:
     m, U = posterior.m.astype(dtype), posterior.U.astype(dtype)
     w, offsets = shard.instance_weights, shard.labels.offsets
     sign = shard.labels.spread(shard.likelihood.sign(shard.labels))
-    d, r = w * sites.diagonal, np.sqrt(w) * sites.vector
+    d, r, links = w * sites.diagonal, np.sqrt(w) * sites.vector, shard.labels.links
+    chains = [(w * c, rho) for c, rho in sites.chains]
 
     def part(chunk: BagRange) -> None:
         rows = chunk.rows
@@ -68,14 +72,22 @@ def leave_one_out(record: Record, shard: Shard) -> Cavity:
             bags = np.flatnonzero(sizes == n)
             index = (starts[bags][:, None] + np.arange(n)).ravel()
             group = W[index].reshape(len(bags), int(n), -1).astype(np.float64, copy=False)
-            local = [values[index].reshape(len(bags), int(n)) for values in (g, d[rows], r[rows], sign[rows])]
-            moved, half = (_by_features if n > W.shape[1] else _by_instances)(group, *local)
+            g_b, d_b, r_b, sign_b = (
+                values[index].reshape(len(bags), int(n)) for values in (g, d[rows], r[rows], sign[rows])
+            )
+            linked = [(c[rows][index].reshape(g_b.shape), rho[rows][index].reshape(g_b.shape)) for c, rho in chains]
+            solve = _by_features if n > W.shape[1] else _by_instances
+            moved, half = solve(group, g_b, partial(_curved, d_b, r_b, sign_b, linked))
             variance = np.square(half).sum(axis=-1)
             trusted = np.clip(variance, 0.0, prior[index].reshape(variance.shape)) + k[index].reshape(variance.shape)
             mean = mu[index].reshape(variance.shape) - moved
             noise = antithetic_draws(half.shape[-1], DRAWS, seed=0)
-            f = mean + (half @ noise).transpose(2, 0, 1) * stretch(variance, trusted)
-            dependence = dependence_of(f.reshape(DRAWS, -1), trusted.ravel(), np.arange(0, len(bags) * n + 1, n))
+            f = (mean + (half @ noise).transpose(2, 0, 1) * stretch(variance, trusted)).reshape(DRAWS, -1)
+            each, total = np.arange(0, len(bags) * n + 1, n), None
+            if links is not None:  # neighbours summed out, the log-odds of a label stand for its latent value
+                f, total = log_odds(f, links[rows][index], each)
+                mean, trusted = f.mean(axis=0), f.var(axis=0)
+            dependence = dependence_of(f, trusted.ravel(), each, total)
             found.mean[chunk.start + index], found.variance[chunk.start + index] = mean.ravel(), trusted.ravel()
             for values, own in zip(found.dependence, dependence, strict=True):
                 values[chunk.first + bags] = own
@@ -87,26 +99,33 @@ def leave_one_out(record: Record, shard: Shard) -> Cavity:
     return found
 
 
-def _by_instances(W: Array, g: Array, d: Array, r: Array, sign: Array) -> tuple[Array, Array]:
+def _curved(d: Array, r: Array, sign: Array, chains: list[tuple[Array, Array]], H: Array) -> Array:
+    """H' Lambda H (k, m, m) of k bags of one size for H (k, n, m), with d, r, sign and chains (k, n)."""
+    along = np.einsum("bni,bn->bi", H, r)
+    for c, _ in chains:
+        d = d - c
+    found = H.transpose(0, 2, 1) @ (d[:, :, None] * H) + sign[:, :1, None] * along[:, :, None] * along[:, None, :]
+    k, n, m = H.shape
+    for c, rho in chains:
+        W = scan(H.reshape(k * n, m), rho.ravel(), np.arange(0, k * n + 1, n), axis=0).reshape(H.shape)
+        found += W.transpose(0, 2, 1) @ (innovations(c.ravel(), rho.ravel()).reshape(k, n, 1) * W)
+    return np.asarray(found)
+
+
+def _by_instances(W: Array, g: Array, curved: Callable[[Array], Array]) -> tuple[Array, Array]:
     """C g (k, n) and a root of C (k, n, n) for bags W (k, n, M), n <= M: C = H (I - H' Lambda H)^-1 H', H H' = A."""
     H = np.asarray(np.linalg.qr(W.transpose(0, 2, 1), mode="r")).transpose(0, 2, 1)
-    along = np.einsum("bni,bn->bi", H, r)
-    B = np.eye(H.shape[2]) - H.transpose(0, 2, 1) @ (d[:, :, None] * H)
-    B -= sign[:, :1, None] * along[:, :, None] * along[:, None, :]
-    values, vectors = np.linalg.eigh(B)
+    values, vectors = np.linalg.eigh(np.eye(H.shape[2]) - curved(H))
     half = H @ (vectors / np.sqrt(np.maximum(np.abs(values), FLOOR))[:, None, :])
     return np.einsum("bni,bmi,bm->bn", half, half, g, optimize=True), half
 
 
-def _by_features(W: Array, g: Array, d: Array, r: Array, sign: Array) -> tuple[Array, Array]:
+def _by_features(W: Array, g: Array, curved: Callable[[Array], Array]) -> tuple[Array, Array]:
     """The same for n > M, a root (k, n, M): C = W (I - W' Lambda W)^-1 W', an M x M factor for each."""
-    moved, half = np.empty_like(g), np.empty_like(W)
-    for b in range(len(W)):
-        along = W[b].T @ r[b]
-        B = np.eye(W.shape[2]) - (W[b] * d[b][:, None]).T @ W[b] - sign[b, 0] * np.outer(along, along)
-        half[b] = solve_lower(floored(B, FLOOR), W[b].T).T
-        moved[b] = half[b] @ (half[b].T @ g[b])
-    return moved, half
+    half = np.stack(
+        [solve_lower(floored(B, FLOOR), one.T).T for B, one in zip(np.eye(W.shape[2]) - curved(W), W, strict=True)]
+    )
+    return np.einsum("bni,bmi,bm->bn", half, half, g, optimize=True), half
 
 
 @dataclass(frozen=True, eq=False)

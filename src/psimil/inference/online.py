@@ -43,6 +43,7 @@ class Online:
     def learn(self, bags: Bags, supervision: Supervision, options: Options) -> Online:
         """The model after one step on these bags."""
         model, weights = self.model, supervision.weights
+        bags = model.seen(bags)
         labels = Labels(supervision.T, bags.offsets, np.log(options.H), supervision.known)
         X = model.scaling.apply(bags.X, model.dtype)
         shard = Shard(X, labels, weights, options.density, options.rule, options.backend)

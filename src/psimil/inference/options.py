@@ -35,6 +35,7 @@ class Parameters:
     inducing: str = "kmeans_by_label"
     H: float = np.inf
     label_posterior: str = "exact"
+    labels: str = field(default="independent", kw_only=True)
     mean: str = "constant"
     residual: str = "projected"
     posterior: str | None = field(default=None, kw_only=True)  # as all that came after 1.0.0
@@ -51,6 +52,7 @@ class Parameters:
     threshold: float | None = None
     false_positive_rate: float | None = 0.02
     referral: str = field(default="workload=0.1", kw_only=True)
+    context: str | None = field(default=None, kw_only=True)
     standardize: bool = True
     warm_start: bool = False
     chunk_size: int | None = None
@@ -74,7 +76,7 @@ class Options(Parameters):
 
     density: Density = HyperbolicSecant()  # noqa: RUF009 - frozen
     calibrate: str | bool = False
-    tol: float = 0.01
+    tol: float = 5e-4
     algorithm: Callable[[Options, int], Algorithm] = Variational
     rule: Any = None
     prior: type[SparseGP] = SparseGP

@@ -18,7 +18,9 @@ from psimil.inference.shards import SHARD_ROWS, Shard, Shards, StreamedShards
 from psimil.inference.sparse_gp import Scaling, SparseGP
 from psimil.inference.trained import TrainedModel
 from psimil.model.bag_likelihoods import Labels
+from psimil.model.bag_order import links_of
 from psimil.model.bags import Bags
+from psimil.model.context import PARTS
 from psimil.model.densities import is_logistic
 from psimil.model.inducing import SAMPLE_PER_POINT, choose_inducing
 from psimil.model.kernels import RBF, Linear
@@ -58,7 +60,8 @@ def prepare_in_memory(
     if previous is not None:
         scaling = previous.scaling
     else:
-        scaling = Scaling.fit(bags.X) if options.standardize else Scaling.identity(bags.n_features)
+        own = bags.n_features // PARTS if options.context else None
+        scaling = Scaling.fit(bags.X, own) if options.standardize else Scaling.identity(bags.n_features)
     X = scaling.apply(bags.X, options.dtype)
     if previous is None:
         tell(INDUCING, 0, 1)
@@ -66,7 +69,7 @@ def prepare_in_memory(
     kept = options.chunk_size is None and X.itemsize * len(X) * gp.size <= KEPT_BYTES
     shard = Shard(
         X,
-        Labels(supervision.T, bags.offsets, np.log(options.H), supervision.known),
+        Labels(supervision.T, bags.offsets, np.log(options.H), supervision.known, links=unit_links(bags, options)),
         supervision.weights,
         options.density,
         options.rule,
@@ -76,6 +79,21 @@ def prepare_in_memory(
         whole=kept,
     )
     return Prepared(scaling, gp, shard)
+
+
+def unit_links(bags: Bags, options: Options) -> Array | None:
+    """(N,) links of strength 1 between neighbours; None for independent labels."""
+    return None if options.labels == "independent" else links_of(bags)
+
+
+def shard_of(bags: Bags, supervision: Supervision, options: Options, scaling: Scaling, chosen: Array) -> Shard:
+    """Some of the bags in memory, as a shard of their own."""
+    some, known = bags[chosen], supervision.known
+    if known is not None:
+        known = np.concatenate([known[bags.offsets[b] : bags.offsets[b + 1]] for b in chosen])
+    labels = Labels(supervision.T[chosen], some.offsets, np.log(options.H), known, links=unit_links(some, options))
+    X, weights = scaling.apply(some.X, options.dtype), supervision.weights[chosen]
+    return Shard(X, labels, weights, options.density, options.rule, options.backend, keep=True)
 
 
 def prepare_streamed(
@@ -88,11 +106,12 @@ def prepare_streamed(
 ) -> Prepared:
     """Many shards, of whose rows nothing is kept; ``bags.X`` need not be in memory."""
     check_streamable(options)
-    scaling = streamed_scaling(bags) if options.standardize else Scaling.identity(bags.n_features)
+    own = bags.n_features // PARTS if options.context else None
+    scaling = streamed_scaling(bags, own) if options.standardize else Scaling.identity(bags.n_features)
     rows = options.chunk_size or SHARD_ROWS
     shards = StreamedShards(
         bags.stream,
-        Labels(supervision.T, bags.offsets, np.log(options.H)),
+        Labels(supervision.T, bags.offsets, np.log(options.H), links=unit_links(bags, options)),
         supervision.weights,
         scaling,
         options.density,
@@ -174,15 +193,16 @@ def sampled_sparse_gp(
 def inducing_for(instances: int, features: int) -> int:
     """How many inducing points so many instances with so many features deserve and can afford.
 
-    One for every twenty instances, but 200 at least and 1000 at most; few features need fewer; and N M^2 stays within a
-    budget that keeps a fit to about a minute on two cores.
+    One for every eight instances up to 200, then one for every twenty, but 20 at least and 1000 at most; few features
+    need fewer; and N M^2 stays within a budget that keeps a fit to about a minute on two cores.
 
     Examples
     --------
     >>> inducing_for(476, 166), inducing_for(56_000, 30), inducing_for(21_190, 8), inducing_for(10**7, 50)
-    (200, 992, 288, 100)
+    (59, 992, 288, 100)
     """
-    wanted = min(max(200, instances // 20), 32 * (features + 1), 1000)
+    deserved = max(min(max(instances // 8, 20), 200), instances // 20)
+    wanted = min(deserved, 32 * (features + 1), 1000)
     affordable = max(int(np.sqrt(BUDGET / instances)), 100)
     return max(1, min(wanted, affordable, instances))
 
@@ -214,8 +234,8 @@ def representative_bags(T: Array, sizes: Array, rng: np.random.Generator) -> Arr
     return np.sort(order[: min(enough, fitting)])
 
 
-def streamed_scaling(bags: Bags) -> Scaling:
-    """Mean and standard deviation of each feature over all instances, some at a time.
+def streamed_scaling(bags: Bags, own: int | None = None) -> Scaling:
+    """Mean and standard deviation of each feature over all instances, some at a time; ``own`` as of Scaling.fit.
 
     Examples
     --------
@@ -224,7 +244,7 @@ def streamed_scaling(bags: Bags) -> Scaling:
     """
     N = len(bags.X)
     if N <= SCALING_ROWS:
-        return Scaling.fit(np.asarray(bags.X[:N]))
+        return Scaling.fit(np.asarray(bags.X[:N]), own)
     total, low, high = (np.zeros(bags.n_features) for _ in range(3))
     pieces = [slice(a, min(a + SCALING_ROWS, N)) for a in range(0, N, SCALING_ROWS)]
     low[:], high[:] = np.inf, -np.inf

@@ -21,6 +21,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,7 +32,10 @@ from scipy.stats import rankdata
 from psimil.foundations.errors import DataWarning, NumericalFailure
 from psimil.foundations.numbers import at_least
 from psimil.foundations.phases import tell
-from psimil.inference.sparse_gp import Posterior
+from psimil.inference.bag_pass import Draws
+from psimil.inference.shards import Shard, Shards
+from psimil.inference.sparse_gp import Posterior, SparseGP
+from psimil.model.bag_ranges import BagRange
 
 Array = NDArray[Any]
 LogPosterior = Callable[[Array], tuple[Array, Array]]  # v (M, C) of C chains -> log density (C,) and gradient (M, C)
@@ -42,6 +46,46 @@ SMALLEST, FIRST, LARGEST = 1e-6, 0.5, QUARTER * (1.0 + JITTER)  # steps
 ACCEPTANCE, GAIN, DELAY, FORGETTING = 0.85, 20.0, 10.0, 0.75  # of dual averaging: delta, 1 / gamma, t_0 and kappa
 DIVERGENT = 1000.0  # gain of H along a trajectory, in nats
 HIGHEST_R_HAT, FEWEST_EFFECTIVE = 1.01, 400.0  # Vehtari et al. (2021)
+
+
+@dataclass(frozen=True)
+class GradientTask:
+    """Log-likelihoods (S,) of draws v (M, S), and their gradients by v, (M, S): what sampling asks of a shard."""
+
+    gp: SparseGP
+    v: Array
+
+    def __call__(self, shard: Shard) -> tuple[Array, Array]:
+        """Sums over the shard."""
+        A = self.gp.whitening if shard.unwhitened(self.gp) else None
+        v = self.v if A is None else A @ self.v
+        value, gradient = np.zeros(v.shape[1]), np.zeros_like(v)
+        for bags in shard.blocks:
+            V, _ = shard.features(self.gp, bags)
+            ranges = Draws.single(v).ranges(shard, bags)
+            for share, slope in shard.backend.map(partial(_gradients, shard, V, bags.start, v), ranges):
+                value += share
+                gradient += slope
+        return value, gradient if A is None else A.T @ gradient
+
+
+def _gradients(shard: Shard, V: Any, start: int, v: Array, bags: BagRange) -> tuple[Array, Array]:
+    V = V[bags.start - start : bags.stop - start]
+    found = shard.likelihood.derivatives(shard.backend.products(V, v), shard.labels.chunk(bags.first, bags.last))
+    weighted = found.gradient * shard.instance_weights[bags.rows]
+    return found.value @ shard.weights[bags.first : bags.last], shard.backend.transposed_products(V, weighted)
+
+
+def log_posterior(shards: Shards, gp: SparseGP) -> LogPosterior:
+    """log p(T | V v) - |v|^2 / 2 and its gradient as a function of v (M, S): (S,) and (M, S)."""
+
+    def at(v: Array) -> tuple[Array, Array]:
+        value, gradient = -0.5 * np.square(v).sum(axis=0), -v
+        for share, slope in shards.map(GradientTask(gp, v)):
+            value, gradient = value + share, gradient + slope
+        return value, gradient
+
+    return at
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import count, pairwise
 from typing import Any, Protocol, TypeVar
@@ -21,7 +21,8 @@ from psimil.compute.numpy_backend import NUMPY
 from psimil.foundations.phases import tell
 from psimil.inference.sparse_gp import Scaling, SparseGP
 from psimil.model.bag_likelihoods import BagLikelihood, IndependentLabels, Labels
-from psimil.model.bags import BagRange, split_bags
+from psimil.model.bag_ranges import BagRange, split_bags
+from psimil.model.chains import ChainLabels
 from psimil.model.densities import Density, jensen
 
 Array = NDArray[Any]
@@ -47,6 +48,7 @@ class Shard:
     rows : instances that are worked on within the cache of a core, at most.
     keep : whether V stays in memory from pass to pass.
     whole : whether a pass takes all rows at once; otherwise nothing of the size of V is ever in memory.
+    first : number of its first bag among those of the whole data set.
     """
 
     X: Array
@@ -58,6 +60,7 @@ class Shard:
     rows: int = 2000
     keep: bool = False
     whole: bool = True
+    first: int = 0
     kept: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
@@ -65,12 +68,13 @@ class Shard:
         """The bags in ranges of at most ``rows`` instances, but for larger bags."""
         return self.ranges_of(BagRange(0, len(self.labels.T), 0, len(self.X)), self.rows)
 
-    def ranges_of(self, block: BagRange, rows: int) -> list[BagRange]:
-        """The bags of a block in ranges of at most ``rows`` instances, but for larger bags."""
+    def ranges_of(self, block: BagRange, rows: int, ends: Sequence[int] = ()) -> list[BagRange]:
+        """The bags of a block in ranges of at most ``rows`` instances, but for larger bags; none goes beyond an end."""
         offsets, cuts = self.labels.offsets, [block.first]
-        while cuts[-1] < block.last:
-            fits = int(np.searchsorted(offsets, offsets[cuts[-1]] + rows, side="right")) - 1
-            cuts.append(min(max(fits, cuts[-1] + 1), block.last))
+        for end in (*ends, block.last):
+            while cuts[-1] < end:
+                fits = int(np.searchsorted(offsets, offsets[cuts[-1]] + rows, side="right")) - 1
+                cuts.append(min(max(fits, cuts[-1] + 1), end))
         return [BagRange(a, b, int(offsets[a]), int(offsets[b])) for a, b in pairwise(cuts)]
 
     @property
@@ -110,7 +114,7 @@ class Shard:
     @cached_property
     def likelihood(self) -> BagLikelihood:
         """log p(T | f) of the bags."""
-        return IndependentLabels(self.density)
+        return IndependentLabels(self.density) if self.labels.links is None else ChainLabels(self.density)
 
     @cached_property
     def instance_weights(self) -> Array:
@@ -121,6 +125,12 @@ class Shard:
     def in_memory(self) -> Shard:
         """Itself."""
         return self
+
+    def coupled(self, J: float) -> Shard:
+        """The same with links J times as strong."""
+        found = replace(self, labels=self.labels.coupled(J))
+        found.kept.update(self.kept)
+        return found
 
     def map(self, task: Callable[[Shard], Result], ranges: Iterable[BagRange] | None = None) -> Iterator[Result]:
         """One result."""
@@ -164,6 +174,9 @@ class Shards(Protocol):
     def in_memory(self) -> Shard | None:
         """All data as one shard; None where only sums over shards can be had."""
 
+    def coupled(self, J: float) -> Shards:
+        """The same with links between labels J times as strong."""
+
     def map(self, task: Callable[[Shard], Result], ranges: Iterable[BagRange] | None = None) -> Iterator[Result]:
         """The task's results for these shards, or for all, in their order."""
 
@@ -195,6 +208,10 @@ class StreamedShards:
 
     in_memory = None
 
+    def coupled(self, J: float) -> StreamedShards:
+        """The same with links J times as strong."""
+        return replace(self, labels=self.labels.coupled(J))
+
     @cached_property
     def ranges(self) -> list[BagRange]:
         """The bags of each shard."""
@@ -204,7 +221,8 @@ class StreamedShards:
         """One shard, read and scaled."""
         X = self.scaling.apply(np.asarray(self.X[bags.rows]), self.dtype)
         weights = self.weights[bags.first : bags.last]
-        return Shard(X, self.labels.chunk(bags.first, bags.last), weights, self.density, self.rule, self.backend)
+        labels = self.labels.chunk(bags.first, bags.last)
+        return Shard(X, labels, weights, self.density, self.rule, self.backend, first=bags.first)
 
     def map(self, task: Callable[[Shard], Result], ranges: Iterable[BagRange] | None = None) -> Iterator[Result]:
         """The task's results in order, each told; reading goes one shard ahead."""

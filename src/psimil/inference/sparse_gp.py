@@ -46,8 +46,8 @@ class Scaling:
         return cls(np.zeros(n_features), np.ones(n_features))
 
     @classmethod
-    def fit(cls, X: Array) -> Scaling:
-        """Mean and standard deviation of each column of X (N, D); constant columns keep scale 1, with a warning."""
+    def fit(cls, X: Array, own: int | None = None) -> Scaling:
+        """Mean and deviation of each column of X (N, D); constant ones keep scale 1, with a warning of the ``own``."""
         X = np.asarray(X, dtype=np.float64)
         largest = np.abs(X).max(axis=0, initial=0.0)
         unit = np.where(largest > 0, largest, 1.0)  # so that neither sums nor squares leave the range of a double
@@ -56,21 +56,22 @@ class Scaling:
         scale = (scaled - location).std(axis=0) * unit
         location = location * unit
         constant = np.ptp(X, axis=0) == 0
-        if constant.any() and not constant.all():
-            columns = ", ".join(map(str, np.flatnonzero(constant)[:10])) + (", ..." if constant.sum() > 10 else "")
+        spoken = constant[:own]
+        if spoken.any() and not spoken.all():
+            columns = ", ".join(map(str, np.flatnonzero(spoken)[:10])) + (", ..." if spoken.sum() > 10 else "")
             warnings.warn(
-                f"{int(constant.sum())} features are constant and carry no information (columns {columns}).",
+                f"{int(spoken.sum())} features are constant and carry no information (columns {columns}).",
                 DataWarning,
                 stacklevel=3,
             )
-        elif constant.all():
+        elif spoken.all():
             warnings.warn("all features are constant; instances cannot be told apart.", DataWarning, stacklevel=3)
         usable = ~constant & (scale > 0) & np.isfinite(scale)
         return cls(location, np.where(usable, scale, 1.0))
 
     def apply(self, X: Array, dtype: Any = np.float64) -> Array:
         """(N, D) features in model coordinates; beyond FARTHEST they count as just as far."""
-        farthest = FARTHEST[np.dtype(dtype).name]
+        X, farthest = np.asarray(X), FARTHEST[np.dtype(dtype).name]
         if self.location.any() or (self.scale != 1.0).any():
             with np.errstate(over="ignore"):
                 X = (X - self.location) / self.scale

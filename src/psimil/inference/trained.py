@@ -10,19 +10,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psimil.compute.numpy_backend import NUMPY, ordered_map, single_threaded_blas
+from psimil.foundations.errors import InputError
 from psimil.foundations.linalg import multiply_upper
 from psimil.foundations.logistic import antithetic_draws
 from psimil.foundations.phases import tell
 from psimil.inference.prediction import BagLayout, Prediction
-from psimil.inference.sampled import Chains
+from psimil.inference.sampled import KEPT, Chains
 from psimil.inference.sparse_gp import Posterior, Scaling, SparseGP, latent_moments
 from psimil.inference.thresholds import InstanceRecalibration
-from psimil.model.bags import BagRange, Bags, split_bags
+from psimil.model.bag_order import links_of
+from psimil.model.bag_ranges import BagRange, split_bags
+from psimil.model.bags import Bags
+from psimil.model.context import PARTS, in_context
 from psimil.predictive.aggregates import AGGREGATES, DRAWS, Dependence, dependence_of, joined, stretch
 from psimil.predictive.drawn import Drawn, from_draws
 from psimil.predictive.drawn import joined as all_drawn
 from psimil.predictive.moments import IDENTITY, Calibration, probabilities
-from psimil.predictive.novelty import Novelty, reverted
+from psimil.predictive.novelty import Novelty, reverted, widened
 from psimil.predictive.referral import Referral
 
 Array = NDArray[Any]
@@ -37,7 +41,10 @@ class TrainedModel:
     With ``joint``, bag probabilities keep the dependence between instances of a bag; without, they are those of the
     paper's Eqs. (36) and (37). ``novelty`` knows what lies far from the training data, ``referral`` which bags go to a
     human reader; where it is None, those whose interval crosses the threshold. ``chains`` has draws from the exact
-    posterior of v, from which predictions are then made.
+    posterior of v, from which predictions are then made. ``coupling`` is J of the links between labels of neighbours, 0
+    for independent ones. With ``context``, instances are seen beside their bag, see
+    :func:`psimil.model.context.in_context`; ``context_evidence`` has log p(T) with and without it, where the two were
+    compared.
     """
 
     scaling: Scaling
@@ -55,9 +62,23 @@ class TrainedModel:
     novelty: Novelty | None = None
     referral: Referral | None = None
     chains: Chains | None = None
+    coupling: float = 0.0
+    context: bool = False
+    context_evidence: tuple[float, float] | None = None
+
+    @property
+    def n_features(self) -> int:
+        """D, of the bags that it is given."""
+        return len(self.scaling.location) // (PARTS if self.context else 1)
+
+    def seen(self, bags: Bags) -> Bags:
+        """The bags as the model sees them: in context, or as they are."""
+        return in_context(bags) if self.context else bags
 
     def latent(self, X: Array, *, raw: bool = False) -> tuple[Array, Array]:
-        """Mean and variance (N,) of f at instances X (N, D) in input units; calibrated unless ``raw``."""
+        """Mean and variance (N,) of f at instances X (N, D) as the model sees them; calibrated unless ``raw``."""
+        if self.context and X.shape[1] != len(self.scaling.location):
+            raise InputError("the model sees instances in the context of their bag. Give bags, not instances alone.")
         pieces = []
         for a in range(0, len(X), ROWS):
             if len(X) > ROWS:
@@ -93,15 +114,16 @@ class TrainedModel:
 
         Parameters
         ----------
+        bags : as the model sees them.
         latent : mean and variance (N,) of their latent values, calibrated and drawn back as predictions are.
         """
-        noise, (mean, variance) = antithetic_draws(self.gp.size, draws, self.seed), latent
+        noise, (mean, variance) = antithetic_draws(self.gp.size + 1, draws, self.seed), latent
 
         def part(some: BagRange) -> Dependence:
             V = self.gp.features(self.scaling.apply(np.asarray(bags.stream[some.rows]), self.dtype))
             W = multiply_upper(V, self.posterior.U.astype(V.dtype))
-            scale = stretch(np.vecdot(W, W), variance[some.rows])
-            f = mean[some.rows] + scale * NUMPY.products(W, noise)
+            df = NUMPY.products(W, noise[:-1])
+            f = mean[some.rows] + widened(df, np.vecdot(W, W), variance[some.rows], noise[-1])
             return dependence_of(f, variance[some.rows], bags.offsets[some.first : some.last + 1] - some.start)
 
         return joined(list(ordered_map(part, split_bags(bags.offsets, max(ROWS // draws, 1)))))
@@ -121,6 +143,7 @@ class TrainedModel:
 
         Parameters
         ----------
+        bags : with D features, without their context.
         raw : leave out the calibration of the latent log-odds.
         expectation : "quadrature", or "sample" as in the paper; None is the model's own.
         level : mass of the credible intervals.
@@ -128,9 +151,9 @@ class TrainedModel:
         latent : what :meth:`latent` gives for the instances, if it is at hand.
         """
         with single_threaded_blas():
-            rng = np.random.default_rng(self.seed)
-            if self.chains is not None:
-                found = self._drawn(bags, self.chains.v, raw=raw, level=level)
+            bags, rng = self.seen(bags), np.random.default_rng(self.seed)
+            if self.chains is not None or self.coupling:
+                found = self._drawn(bags, self._draws, raw=raw, level=level)
                 return replace(found, joint_std=found.std) if joint else found
             latent = self.latent(bags.stream, raw=raw) if latent is None else latent
             novelty, latent = self.familiar(bags.stream, latent)
@@ -148,11 +171,23 @@ class TrainedModel:
             std = joint_std(*given, aggregate=self.aggregate, calibration=how, rng=rng, samples=n_samples)
             return replace(found, joint_std=std)
 
+    @property
+    def _draws(self) -> Array:
+        """(S, M) draws of v: from the exact posterior where there are some, from q(v) otherwise."""
+        if self.chains is not None:
+            return self.chains.v
+        noise = antithetic_draws(self.gp.size, KEPT, self.seed)
+        return np.asarray((self.posterior.m[:, None] + self.posterior.U @ noise).T)
+
+    def links(self, bags: Bags) -> Array | None:
+        """(N,) J between neighbours; None for independent labels."""
+        return self.coupling * links_of(bags) if self.coupling else None
+
     def _drawn(self, bags: Bags, v: Array, *, raw: bool, level: float) -> Prediction:
         """The prediction from draws v (S, M) of the posterior."""
-        calibration = IDENTITY if raw else self.calibration
-
+        calibration, links = IDENTITY if raw else self.calibration, self.links(bags)
         novelty = None if self.novelty is None else np.empty(len(bags.X))
+        shared = antithetic_draws(1, len(v), self.seed)[0]
 
         def part(some: BagRange) -> Drawn:
             x = self.scaling.apply(np.asarray(bags.stream[some.rows]), self.dtype)
@@ -162,8 +197,10 @@ class TrainedModel:
             if self.novelty is not None and novelty is not None:
                 novelty[some.rows] = self.novelty.of(x, self.gp.Z)
                 latent = reverted(latent, self._prior(x), novelty[some.rows])
-            f = latent[0] + stretch(variance, latent[1]) * (f - mean)
-            return from_draws(f, bags.offsets[some.first : some.last + 1] - some.start, self.aggregate, level)
+            df = widened(f - mean, variance, latent[1], shared)
+            f = latent[0] + stretch(df.var(axis=0), latent[1]) * df
+            own, J = bags.offsets[some.first : some.last + 1] - some.start, None if links is None else links[some.rows]
+            return from_draws(f, own, self.aggregate, level, J)
 
         found = all_drawn(list(ordered_map(part, split_bags(bags.offsets, max(ROWS // len(v), 1)))))
         return Prediction(

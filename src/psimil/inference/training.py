@@ -18,22 +18,30 @@ from sklearn.metrics import roc_auc_score
 
 from psimil.compute.numpy_backend import single_threaded_blas
 from psimil.foundations.errors import InputError
-from psimil.foundations.phases import CLIMB, LAST, LEARNING, PASSES, REST, THRESHOLDS, tell, tell_plan
+from psimil.foundations.phases import CLIMB, IN_CONTEXT, LAST, LEARNING, PASSES, REST, THRESHOLDS, tell, tell_plan
 from psimil.inference.algorithm import BATCHES_TOL, Convergence, EarlyStopping, Record
-from psimil.inference.bag_pass import log_posterior
+from psimil.inference.context_choice import NONE, context_evidence, contexts_of, preferred_context
+from psimil.inference.coupling import learn_coupling, learned_coupling
 from psimil.inference.kernel_learning import learn_kernel
 from psimil.inference.leave_one_out import LeaveOneOut, log_predictive, loo_score, out_of_bag
 from psimil.inference.options import Execution, Options, Progress
 from psimil.inference.prediction import BagLayout
-from psimil.inference.preparation import Prepared, Supervision, prepare_in_memory, prepare_streamed, representative_bags
-from psimil.inference.sampled import sample, warn_if_bad
+from psimil.inference.preparation import (
+    Prepared,
+    Supervision,
+    prepare_in_memory,
+    prepare_streamed,
+    representative_bags,
+    shard_of,
+)
+from psimil.inference.sampled import log_posterior, sample, warn_if_bad
 from psimil.inference.shards import Shard
 from psimil.inference.sparse_gp import KernelState, SparseGP
 from psimil.inference.thresholds import taught
 from psimil.inference.trained import TrainedModel
 from psimil.inference.variational import Iterate
-from psimil.model.bag_likelihoods import Labels
 from psimil.model.bags import Bags
+from psimil.model.context import in_context
 from psimil.model.densities import HyperbolicSecant, is_logistic, warn_if_runaway
 from psimil.model.inducing import choose_inducing
 from psimil.predictive.novelty import Novelty
@@ -81,19 +89,29 @@ def train(
     if not is_logistic(options.density):
         warn_if_runaway(options.density)
     large = options.chunk_size is not None and len(bags.X) > LARGE
-    if large or execution != Execution():
+    if streamed := large or execution != Execution():
         for given, what in ((supervision.known, "y_instances"), (previous, "warm_start"), (evaluation, "eval_set")):
             if given is not None:
                 raise InputError(f"streaming and minibatches do not take {what}.")
-        prepared = prepare_streamed(bags, supervision, options, rng, execution.batch_bags, execution.spread)
-        seed = 0
-    else:
-        prepared = prepare_in_memory(bags, supervision, options, rng, previous)
-        seed = int(rng.integers(2**31))
-    fit = Fit(prepared, options, callbacks, evaluation, execution, rng, seed, warm=previous is not None)
-    gp = prepared.gp
-    state = KernelState(gp, previous.posterior) if previous else KernelState.first(gp)
-    return fit.finish(fit.learn(state, bags, supervision), bags, supervision)
+    fits, origin = list[tuple[Fit, KernelState, Bags, Any]](), rng.bit_generator.state
+    for context in contexts_of(options, execution.begun, warm=previous is not None):
+        rng.bit_generator.state = origin
+        own, seen = replace(options, context=context), in_context(bags) if context else bags
+        if streamed:
+            prepared = prepare_streamed(seen, supervision, own, rng, execution.batch_bags, execution.spread)
+            seed = 0
+        else:
+            prepared = prepare_in_memory(seen, supervision, own, rng, previous)
+            seed = fits[0][0].seed if fits else int(rng.integers(2**31))  # both learn kernels on the same bags
+        fit = Fit(prepared, own, callbacks, evaluation, execution, rng, seed, warm=previous is not None)
+        fit.judged, gp = options.context == "auto", prepared.gp
+        if fits:
+            fit.history, fit.started = fits[0][0].history, fits[0][0].started
+        state = KernelState(gp, previous.posterior) if previous else KernelState.first(gp)
+        fits.append((fit, fit.begin(state, seen, supervision), seen, rng.bit_generator.state))
+    fit, state, seen, rng.bit_generator.state = fits[-1 if preferred_context(fits[0][0].history) else 0]
+    fits.clear()
+    return fit.finish(fit.rest(state), seen, supervision)
 
 
 @dataclass
@@ -108,26 +126,39 @@ class Fit:
     rng: np.random.Generator
     seed: int
     warm: bool = False  # it starts from the q(v) of another model
+    judged: bool = False  # it is one of two, with and without context
     converged: bool = False
+    coupling: float = 0.0  # J between the labels of neighbours
     history: list[dict[str, Any]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.shards, self.started = self.prepared.shards, time.perf_counter()
         self.algorithm = self.options.algorithm(self.options, self.seed)
         if (begun := self.execution.begun) is not None:
-            self.history = list(begun.history)
-            self.started -= begun.history[-1]["seconds"]
+            self.history, self.started = list(begun.history), self.started - begun.history[-1]["seconds"]
             self.rng.bit_generator.state = begun.rng
+            self.coupling = learned_coupling(begun.history, self.options.context or NONE)
+            self.shards = self.shards.coupled(self.coupling)
 
     def learn(self, state: KernelState, bags: Bags, supervision: Supervision) -> Record:
         """The kernel and a first q(v) from some of the bags where there are many, then passes over all of them."""
+        return self.rest(self.begin(state, bags, supervision))
+
+    def begin(self, state: KernelState, bags: Bags, supervision: Supervision) -> KernelState:
+        """The kernel and a first q(v) from some of the bags where there are many."""
         learned, algorithm = self.options.hyperparameters == "bound", self.algorithm
         passes = REST if algorithm.last_move is None else CLIMB
-        tell_plan(({LEARNING: CLIMB} if learned else {}) | {PASSES["fit"]: passes, THRESHOLDS: LAST})
+        if not (self.judged and self.options.context and self.execution.begun is None):  # the first of two told it
+            phases = {LEARNING: CLIMB} | ({IN_CONTEXT: CLIMB} if self.judged else {}) if learned else {}
+            tell_plan(phases | {PASSES["fit"]: passes, THRESHOLDS: LAST})
         if self.execution.begun is None:
             state = self._begin(state, bags, supervision) if learned or algorithm.from_mode else state
             if self.options.start != "labels" and not self.warm:
                 state = algorithm.started(state, self.shards, self.rng)
+        return state
+
+    def rest(self, state: KernelState) -> Record:
+        """Passes over all bags."""
         stage = "fit" if self.execution.batch_bags is None else "batches"
         return self._watch(self._passes(state, stage), stage)
 
@@ -135,25 +166,40 @@ class Fit:
         """The learned kernel and, for the variational posterior, q(v) of the bags that it was learned on."""
         options, whole, gp, m = self.options, self.shards.in_memory, state.gp, np.zeros(state.gp.size)
         chosen = representative_bags(supervision.T, bags.sizes, np.random.default_rng(self.seed))
-        if whole is not None and len(chosen) == len(bags):
+        if whole is not None and whole.keep and len(chosen) == len(bags):
             sample, m = whole, state.posterior.m
         else:
-            sample = self._shard_of(bags, supervision, chosen)
+            sample = shard_of(bags, supervision, self.options, self.prepared.scaling, chosen)
         if options.hyperparameters == "bound":
             fewer = options.inducing_points is None and len(gp.Z) > TEACHING
             teacher = self._with_points(gp, sample, TEACHING) if fewer else gp
             shard, most = replace(sample, density=HyperbolicSecant()), max(options.max_iter, 1)
-            record = learn_kernel(shard, teacher, self.seed, self._heard, most, thorough=options.kernel is None)
+            phase, thorough = IN_CONTEXT if self.judged and options.context else LEARNING, options.kernel is None
+            record = learn_kernel(shard, teacher, self.seed, self._heard, most, thorough=thorough, phase=phase)
+            if self.judged:
+                self.history[-1]["learned_log_evidence"] = record.log_evidence
             gp = gp.rebuilt(record.gp.kernel) if fewer else record.gp
             m = m if fewer else record.posterior.m
+        if options.labels == "chain":
+            sample = sample.coupled(self._link(sample, gp, m))
         warm = state.posterior if self.warm and gp is state.gp else None
         batches = self.execution.batch_bags is not None
         return KernelState(gp, self.algorithm.begin(gp, m, sample, self.shards, warm, whole=not batches))
 
+    def _link(self, sample: Shard, gp: SparseGP, m: Array) -> float:
+        """Learn how strongly neighbours are linked, and link them."""
+        record, J = learn_coupling(sample, gp, m, self.seed)
+        self._heard(replace(record, step=1 + sum(row["stage"] == "kernel" for row in self.history)))
+        self.history[-1]["coupling"] = self.coupling = J
+        self.shards = self.shards.coupled(J)
+        return J
+
     def _heard(self, record: Iterate) -> bool:
         """Take a row of the kernel's steps into the history; whether a callback asks to stop."""
         seconds = time.perf_counter() - self.started
-        row = {"stage": "kernel", "iteration": record.step, **record.bound.as_dict(), "seconds": seconds}
+        found = {**record.bound.as_dict(), "log_evidence": record.log_evidence}
+        row = {"stage": "kernel", "iteration": record.step, **found, "seconds": seconds}
+        row |= {"context": self.options.context or NONE} if self.judged else {}
         self.history.append(row)
         return any([bool(callback(row)) for callback in self.callbacks])
 
@@ -220,8 +266,9 @@ class Fit:
 
     def _model(self, record: Record) -> TrainedModel:
         o, made = self.options, (self.prepared.scaling, record.gp, record.next_posterior, self.options.aggregate)
-        joint = self.algorithm.joint
-        return TrainedModel(*made, dtype=o.dtype, expectation=o.expectation, seed=self.seed, joint=joint)
+        how: dict[str, Any] = {"dtype": o.dtype, "expectation": o.expectation, "joint": self.algorithm.joint}
+        how |= {"context": o.context is not None, "context_evidence": context_evidence(self.history)}
+        return TrainedModel(*made, seed=self.seed, coupling=self.coupling, **how)
 
     def finish(self, record: Record, bags: Bags, supervision: Supervision) -> Training:
         """Calibration, thresholds and recalibration from the out-of-bag scores of the last record."""
@@ -248,16 +295,6 @@ class Fit:
         chosen = np.arange(len(bags))
         if len(bags) > SAMPLED:
             chosen = np.sort(self.rng.choice(len(bags), SAMPLED, replace=False))
-        shard = self._shard_of(bags, supervision, chosen)
+        shard = shard_of(bags, supervision, self.options, self.prepared.scaling, chosen).coupled(self.coupling)
         self.seed = int(self.rng.integers(2**31))
         return shard, bags[chosen], self.algorithm.local(last, shard, self.seed)
-
-    def _shard_of(self, bags: Bags, supervision: Supervision, chosen: Array) -> Shard:
-        """Some of the bags in memory, as a shard of their own."""
-        some, options = bags[chosen], self.options
-        known = supervision.known
-        if known is not None:
-            known = np.concatenate([known[bags.offsets[b] : bags.offsets[b + 1]] for b in chosen])
-        labels = Labels(supervision.T[chosen], some.offsets, np.log(options.H), known)
-        X = self.prepared.scaling.apply(some.X, options.dtype)
-        return Shard(X, labels, supervision.weights[chosen], options.density, options.rule, options.backend, keep=True)

@@ -1,42 +1,51 @@
-"""The variational Gaussian: q(v) = N(m, S) that maximises E log p(T | f) - KL(q(v) || N(0, I)), from Newton's mode.
+"""The Gaussian posterior: q(v) = N(m, S) that maximises E log p(T | f) - KL(q(v) || prior), then matched to the bags.
 
-A step of size rho from q(v) with precision P and mean m, given the sums of :mod:`psimil.inference.bag_pass`, is
+With the sums of :mod:`psimil.inference.bag_pass` and a prior N(m0, P0^-1), usually N(0, I), the optimum is where
 
-    P <- (1 - rho) P + rho (I + curvature),    m <- m + rho P^-1 (gradient - m),
+    P = C = P0 + curvature,    slope = gradient - P0 (m - m0) = 0,    P = S^-1.
 
-a damped natural gradient. The curvature of a positive bag is negative in all directions but one, so that eigenvalues
-are kept above a floor, and no step is as long as would double a variance. The optimum is a fixed point, m = V' E g and
-P = I + curvature. Near it a full step leads to it in some directions of P and back and forth in others; with half a
-step it is the other way round, so that the two alternate. How far q(v) still is from it is the divergence of a full
-step. The expectations are means over fixed draws, so that bound and divergence are deterministic; a step is taken back
-and halved unless it raises the bound, or lowers the divergence and hardly the bound: the steps are its gradient in
-expectation, not on every set of draws. With a single draw at the mean the same steps are
-Newton's, and lead to the mode of the posterior from which the variational ones start.
+A step goes half way: to the geometric mean of P and C, which near the fixed point is (P + C) / 2, and by most of
+Newton's step for m. The curvature of a positive bag is negative in all directions but one, and the smaller P, the
+larger C may be; so whole steps would go to and fro. How far q(v) still is from the fixed point is the divergence of a
+whole step. The expectations are means over fixed draws, so that bound and divergence are deterministic; a step is taken
+back and halved unless it raises the bound, or comes closer and hardly lowers the bound: the steps are its gradient in
+expectation, not on every set of draws. A few last steps take expectations over tilted densities
+(:mod:`psimil.inference.sites`), which corrects mean and deviations for what the bound does not see. With a single draw
+at the mean the same sums are Newton's, and lead to the mode of the posterior from which all this starts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from psimil.foundations.linalg import floored, is_positive_definite, solve_lower
-from psimil.inference.bag_pass import BagBound, BagLocal, BagSums, bag_pass_over, draws_of
+from psimil.inference.bag_pass import BagBound, BagSums, Draws, bag_pass_over
 from psimil.inference.shards import Shards
+from psimil.inference.sites import GaussianSites
 from psimil.inference.sparse_gp import Posterior, SparseGP
 
 Array = NDArray[Any]
 
 FLOOR = 0.1  # smallest eigenvalue of a precision whose prior part is I
-SMALLEST_STEP, GROWTH = 1.0 / 64.0, 1.2  # of a step, and what a step that was taken lets the next ones grow by
+SMALLEST_STEP, GROWTH = 1.0 / 64.0, 0.4  # of a step; and of what is left, for the next one to be larger
 SLACK = 0.25  # of the error of a bound, by which it may fall on the way to the fixed point
-LEAST_PRECISION = 0.5  # share of the precision in any direction that a step must leave
-MORE_STEPS = 12  # to the bound of bags that come later
-NEWTON_STEPS, NEWTON_RISE = 50, 1e-4  # steps to the mode at most, and nats per bag below which it is found
+OF_MEAN, LONGEST = 0.8, 2.0  # share of Newton's step for m that is taken, and its length in deviations at most
+NEAR = 4.0  # times more or less precise than P may C be in any direction for a mean of the two to do
+NEWTON_STEPS, NEWTON_RISE = 50, 1e-3  # steps to the mode at most, and nats per bag below which it is found
+
+
+class Stage(NamedTuple):
+    """Steps on certain draws, tilted or not, until less than ``enough`` nats per direction are left."""
+
+    noise: Draws
+    tilted: bool
+    enough: float
 
 
 @dataclass(frozen=True)
@@ -46,19 +55,23 @@ class Iterate:
     Parameters
     ----------
     gp, posterior : kernel with inducing points, and q(v).
-    sums, bound, local : as they were found at q(v); ``local`` where all data are in memory.
+    sums, bound, local : as they were found at q(v); sites ``local`` where all data are in memory.
+    prior : of v.
     step : 1, 2, ...
-    kernel_moved : whether the kernel is still to change.
-    weight : size of a full step, of which every second one is half; 0 where no step helps any more.
+    stage : 0, 1, ... of the stages of a climb.
+    unfinished : whether other stages follow.
+    weight : of the next step, 2 for a whole one; 0 where no step helps any more.
     """
 
     gp: SparseGP
     posterior: Posterior
     sums: BagSums
     bound: BagBound
-    local: BagLocal | None = None
-    step: int = 0
-    kernel_moved: bool = False
+    local: GaussianSites | None
+    prior: Posterior
+    step: int = 1
+    stage: int = 0
+    unfinished: bool = False
     weight: float = 1.0
 
     @property
@@ -67,26 +80,42 @@ class Iterate:
         return self.posterior
 
     @cached_property
-    def change(self) -> float:
-        """How far q(v) is from its fixed point: the divergence of a full step from it, in nats; 0 if no step helps."""
-        return divergence(self.stepped(1.0), self.posterior) if self.weight else 0.0
+    def target(self) -> tuple[Array, Array]:
+        """C (M, M) and the slope (M,)."""
+        P0 = self.prior.R @ self.prior.R.T
+        return self.sums.curvature + P0, self.sums.gradient - P0 @ (self.posterior.m - self.prior.m)
 
-    def better(self, last: Iterate) -> bool:
-        """Whether its bound is higher than that of the last iterate, or hardly lower and the fixed point closer."""
+    @cached_property
+    def whole_step(self) -> Posterior:
+        """The prior times the sites that were found at q(v): that is where a whole step leads."""
+        R = floored(self.target[0], FLOOR)
+        return Posterior(self.posterior.m + solve_lower(R, solve_lower(R, self.target[1]), transposed=True), R)
+
+    @cached_property
+    def change(self) -> float:
+        """How far q(v) is from its fixed point: nats of a whole step per direction that data tell of; 0 if none helps.
+
+        So many directions are M - tr(S P0), of which the prior itself has none.
+        """
+        if not self.weight:
+            return 0.0
+        known = len(self.posterior.m) - float(np.square(self.prior.R.T @ self.posterior.U).sum())
+        return divergence(self.whole_step, self.posterior) / max(known, 1.0)
+
+    def better(self, last: Iterate, tilted: bool) -> bool:
+        """Whether it has a higher bound than the last iterate, or comes closer; where tilted, only the latter."""
         fall = last.bound.total - self.bound.total
+        if tilted:
+            return self.change < last.change
         return fall <= 0 or (fall <= SLACK * last.bound.error and self.change < last.change)
 
-    def stepped(self, rho: float) -> Posterior:
-        """q(v) after a step of size ``rho``."""
-        return natural_step(self.posterior, self.sums, rho)
-
-    def next_step(self, weight: float) -> Posterior:
-        """q(v) after a full step or half of one, in turn, of this weight; shorter where variances grow too much."""
-        rho, P = weight if self.step % 2 else 0.5 * weight, self.posterior.R @ self.posterior.R.T
-        full = self.sums.curvature + np.eye(len(P))
-        while rho > SMALLEST_STEP and not is_positive_definite((1.0 - rho - LEAST_PRECISION) * P + rho * full):
-            rho *= 0.5
-        return self.stepped(rho)
+    @cached_property
+    def log_evidence(self) -> float:
+        """An estimate of log p(T) by the sites of q(v), where the pass was a tilted one."""
+        q, whole, prior = self.posterior, self.whole_step, self.prior
+        gap, half = prior.R.T @ (q.m - prior.m), whole.R.T @ (whole.m - q.m)
+        log_Z = np.log(np.diag(prior.R) / np.diag(whole.R)).sum() + 0.5 * (half @ half - gap @ gap)
+        return float(log_Z) - self.sums.log_z - divergence(q, whole) + self.sums.tilted
 
 
 def divergence(q: Posterior, other: Posterior) -> float:
@@ -103,12 +132,37 @@ def divergence(q: Posterior, other: Posterior) -> float:
     return float(0.5 * (np.square(root).sum() + mean @ mean - len(mean)) + logs)
 
 
-def natural_step(posterior: Posterior, sums: BagSums, rho: float) -> Posterior:
-    """q(v) after a damped natural-gradient step on the bound whose sums these are.
+def half_way(q: Posterior, C: Array, slope: Array, weight: float = 1.0) -> Posterior:
+    """q(v) after a step of this weight: half way to C, and by most of Newton's step for the mean.
 
     Examples
     --------
-    >>> sums = BagSums(np.array([[3.0]]), np.array([2.0]), np.zeros(1), 0.0)
+    >>> half_way(Posterior.prior(1), np.array([[3.0]]), np.zeros(1)).R ** 2
+    array([[2.]])
+    >>> half_way(Posterior.prior(1), np.array([[81.0]]), np.zeros(1)).R ** 2
+    array([[9.]])
+    """
+    P = q.R @ q.R.T
+    if is_positive_definite(C - P / NEAR) and is_positive_definite(NEAR * P - C):
+        R = floored(P + 0.5 * weight * (C - P), FLOOR)
+        move = q.R.T @ solve_lower(R, solve_lower(R, slope), transposed=True)
+    else:
+        values, vectors = np.linalg.eigh(solve_lower(q.R, solve_lower(q.R, C).T))
+        grown = np.maximum(values, FLOOR) ** (0.5 * weight)
+        root = q.R @ (vectors * np.sqrt(grown))
+        R = floored(root @ root.T, FLOOR)
+        move = vectors @ ((vectors.T @ solve_lower(q.R, slope)) / np.maximum(grown, np.abs(values)))
+    length = float(np.sqrt(move @ move))
+    move *= min(OF_MEAN * weight, 1.0) * min(1.0, LONGEST / max(length, 1e-300))
+    return Posterior(q.m + solve_lower(q.R, move, transposed=True), R)
+
+
+def natural_step(posterior: Posterior, sums: BagSums, rho: float) -> Posterior:
+    """q(v) after a damped natural-gradient step on the bound whose sums these are, under the prior N(0, I).
+
+    Examples
+    --------
+    >>> sums = BagSums(np.array([[3.0]]), np.array([2.0]), np.zeros((1, 1)), 0.0)
     >>> q = natural_step(Posterior.prior(1), sums, 1.0)
     >>> q.m, q.R
     (array([0.5]), array([[2.]]))
@@ -132,46 +186,83 @@ def with_more_data(posterior: Posterior, factor: float) -> Posterior:
     return Posterior(posterior.m, floored(identity + factor * (posterior.R @ posterior.R.T - identity), FLOOR))
 
 
-def iterate_at(shards: Shards, gp: SparseGP, posterior: Posterior, noise: Array) -> Iterate:
+def iterate_at(
+    shards: Shards,
+    gp: SparseGP,
+    posterior: Posterior,
+    noise: Draws,
+    *,
+    tilted: bool = False,
+    prior: Posterior | None = None,
+) -> Iterate:
     """A pass over the data at q(v), with draws m + U noise."""
-    sums, local = bag_pass_over(shards, gp, draws_of(posterior, noise))
-    return Iterate(gp, posterior, sums, sums.bound(posterior.kl), local)
+    sums, local = bag_pass_over(shards, gp, noise.of(posterior), tilted=tilted)
+    kl = posterior.kl if prior is None else divergence(posterior, prior)
+    prior = Posterior.prior(gp.size) if prior is None else prior
+    return Iterate(gp, posterior, sums, sums.bound(kl), local, prior)
 
 
 def climb(
-    shards: Shards, gp: SparseGP, start: Posterior, noise: Array, begun: Iterate | None = None
+    shards: Shards,
+    gp: SparseGP,
+    start: Posterior,
+    stages: Sequence[Stage],
+    begun: Iterate | None = None,
+    prior: Posterior | None = None,
 ) -> Iterator[Iterate]:
-    """Steps without end; each raises the bound, or comes closer to the fixed point at hardly a lower one.
+    """Steps without end, stage by stage.
 
     Parameters
     ----------
     start : q(v) to start from.
-    noise : (M, S) standard normal draws.
     begun : the iterate of an earlier run after which to go on, in place of ``gp`` and ``start``.
+    prior : of v, if it is not N(0, I).
     """
-    last = begun
-    if last is None:
-        yield (last := replace(iterate_at(shards, gp, start, noise), step=1))
+
+    def at(q: Posterior, stage: int, step: int, weight: float = 1.0) -> Iterate:
+        found = iterate_at(shards, gp, q, stages[stage].noise, tilted=stages[stage].tilted, prior=prior)
+        return replace(found, step=step, stage=stage, unfinished=stage + 1 < len(stages), weight=weight)
+
+    if begun is None:
+        yield (last := at(start, 0, 1))
+    else:
+        last, gp = begun, begun.gp
     while True:
-        weight, step = min(GROWTH * last.weight, 1.0), last.step + 1
+        stage, weight, step = last.stage, last.weight, last.step + 1
+        if last.unfinished and last.change < stages[stage].enough:
+            yield (last := at(last.posterior, stage + 1, step))
+            continue
         while weight >= SMALLEST_STEP:
-            found = iterate_at(shards, last.gp, last.next_step(weight), noise)
-            if found.better(last):
+            found = at(half_way(last.posterior, *last.target, weight), stage, step, weight)
+            if found.better(last, stages[stage].tilted):
+                found = replace(found, weight=next_weight(weight, found.change, last.change))
                 break
             weight *= 0.5
         else:
-            found, weight = last, 0.0
-        yield (last := replace(found, step=step, weight=weight))
+            found = replace(last, step=step, weight=0.0)
+        yield (last := found)
+
+
+def next_weight(weight: float, change: float, before: float) -> float:
+    """The weight of the next step: larger while whole steps seem in reach, smaller where they go to and fro.
+
+    Examples
+    --------
+    >>> next_weight(1.0, 0.1, 1.0), next_weight(2.0, 0.7, 1.0), next_weight(1.0, 1.1, 1.0)
+    (2.0, 2.0, 0.5)
+    """
+    if change > before:
+        return 0.5 * weight
+    return min(2.0 * weight, 2.0) if change < GROWTH * before else weight
 
 
 def newton(shards: Shards, gp: SparseGP, m: Array) -> Posterior:
-    """Laplace's approximation: the mode of log p(T | v) - |v|^2 / 2 from m (M,), and the floored curvature there."""
+    """Laplace's approximation: about the mode of log p(T | v) - |v|^2 / 2, from m (M,), and the floored curvature."""
     best, value, rho = Posterior(m, np.eye(len(m))), -np.inf, 1.0
-    here, at_mean = best, np.zeros((gp.size, 1))
-    bags = float(shards.weights.sum())
+    here, bags = best, float(shards.weights.sum())
     for _ in range(NEWTON_STEPS):
-        sums, _ = bag_pass_over(shards, gp, draws_of(here, at_mean))
-        found = float(sums.likelihood[0] - 0.5 * here.m @ here.m)
+        sums, _ = bag_pass_over(shards, gp, Draws.single(here.m[:, None]))
+        found = float(sums.likelihood.sum() - 0.5 * here.m @ here.m)
         if not found >= value:
             rho *= 0.5
             if rho < SMALLEST_STEP:
@@ -181,30 +272,6 @@ def newton(shards: Shards, gp: SparseGP, m: Array) -> Posterior:
             best, value, kept, rho = here, found, sums, min(2.0 * rho, 1.0)
             if settled:
                 break
-        here = _newton_step(best.m, kept, rho)
-    return Posterior(best.m, _newton_step(best.m, kept, 1.0).R)
-
-
-def _newton_step(m: Array, sums: BagSums, rho: float) -> Posterior:
-    R = floored(sums.curvature + np.eye(len(m)), FLOOR)
-    return Posterior(m + rho * solve_lower(R, solve_lower(R, sums.gradient - m), transposed=True), R)
-
-
-def with_bags(shards: Shards, gp: SparseGP, prior: Posterior, noise: Array) -> Posterior:
-    """q(v) after more bags, whose prior is q(v) so far: damped steps, none of which lowers the bound of these bags."""
-    P, best, value, rho = prior.R @ prior.R.T, prior, -np.inf, 1.0
-    here, bags = prior, float(shards.weights.sum())
-    for _ in range(MORE_STEPS):
-        sums, _ = bag_pass_over(shards, gp, draws_of(here, noise))
-        found = float(sums.likelihood.mean()) - divergence(here, prior)
-        if not found >= value:
-            rho *= 0.5
-        else:
-            settled = found - value < NEWTON_RISE * bags
-            best, value, kept, rho = here, found, sums, min(2.0 * rho, 1.0)
-            if settled:
-                break
-        R = floored(rho * (P + kept.curvature) + (1.0 - rho) * (best.R @ best.R.T), FLOOR)
-        slope = kept.gradient - P @ (best.m - prior.m)
-        here = Posterior(best.m + rho * solve_lower(R, solve_lower(R, slope), transposed=True), R)
-    return best
+        R = floored(kept.curvature + np.eye(len(m)), 1.0)
+        here = Posterior(best.m + rho * solve_lower(R, solve_lower(R, kept.gradient - best.m), transposed=True), R)
+    return Posterior(best.m, floored(kept.curvature + np.eye(len(m)), FLOOR))

@@ -12,13 +12,13 @@ steps, the variational posterior, leave-one-out, kernel learning and sampling as
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.foundations.logistic import log1mexp, softplus
+from psimil.foundations.logistic import log1mexp, log1p, softplus
 from psimil.model.densities import (
     Density,
     HyperbolicSecant,
@@ -30,7 +30,7 @@ from psimil.model.densities import (
 
 Array = NDArray[Any]
 
-LARGEST = 700.0  # log-odds whose exponential is a number
+LARGEST = {8: 700.0, 4: 80.0}  # log-odds whose exponential is a number, by bytes
 TINY = -30.0  # log-odds below which 1 - P0 is the sum of e^f to thirteen digits
 
 
@@ -45,6 +45,7 @@ class Labels:
     log_H : log of the bag likelihood's H, Eq. (4); may be inf.
     known : (N,) instance labels 0 or 1, -1 for unknown; None when all are unknown.
     keys : (N,) a number made of each instance's features; breaks ties where the order of instances must not matter.
+    links : (N,) J of the link from each instance to the next of its bag, 0 at the last; None for independent labels.
     """
 
     T: Array
@@ -52,6 +53,7 @@ class Labels:
     log_H: float = np.inf
     known: Array | None = None
     keys: Array | None = None
+    links: Array | None = None
 
     def sum(self, values: Array) -> Array:
         """(..., B) sums of values (..., N) over the instances of each bag."""
@@ -64,9 +66,12 @@ class Labels:
     def chunk(self, first: int, last: int) -> Labels:
         """The labels of bags first to last - 1."""
         a, b = self.offsets[first], self.offsets[last]
-        known = None if self.known is None else self.known[a:b]
-        keys = None if self.keys is None else self.keys[a:b]
-        return Labels(self.T[first:last], self.offsets[first : last + 1] - a, self.log_H, known, keys)
+        each = (None if values is None else values[a:b] for values in (self.known, self.keys, self.links))
+        return Labels(self.T[first:last], self.offsets[first : last + 1] - a, self.log_H, *each)
+
+    def coupled(self, J: float) -> Labels:
+        """The same with links J times as strong; independent labels for J = 0."""
+        return replace(self, links=None if J == 0 or self.links is None else J * self.links)
 
     def order(self, scores: Array) -> Array:
         """(N,) instances by bag, the largest score first, ties by their keys."""
@@ -84,6 +89,9 @@ class Derivatives(NamedTuple):
     gradient : (S, N) its gradient.
     diagonal, vector : (S, N) d and r of -Hessian = diag(d) + sign r r'.
     label : (S, N) P(y = 1 | f, T), the probability of each instance's label once the bag's is known.
+    alone : (S, N) what each instance would add to the value were its bag negative.
+    chains : pairs c and rho, each (S, N); off the diagonal -Hessian also has c_i rho_i ... rho_j-1 of each in row i and
+        column j > i of a bag, and its mirror image. None for independent labels.
     """
 
     value: Array
@@ -91,6 +99,8 @@ class Derivatives(NamedTuple):
     diagonal: Array
     vector: Array
     label: Array
+    alone: Array
+    chains: tuple[tuple[Array, Array], ...] = ()
 
 
 class BagLikelihood(Protocol):
@@ -101,6 +111,12 @@ class BagLikelihood(Protocol):
 
     def sign(self, labels: Labels) -> Array:
         """(B,) sign of r r' in the curvature of each bag."""
+
+    def separate(self, labels: Labels) -> Array:
+        """(N,) whether an instance is a factor of the likelihood by itself, apart from the others of its bag."""
+
+    def chains(self, labels: Labels) -> int:
+        """How many chains the curvature has."""
 
 
 @dataclass(frozen=True)
@@ -125,32 +141,45 @@ class IndependentLabels:
         """+1 for positive bags, -1 for negative ones, whose r is zero unless H is finite."""
         return 2.0 * _told(labels)[0] - 1.0
 
+    def separate(self, labels: Labels) -> Array:
+        """The instances of negative bags, where those are certain and nothing more is known."""
+        apart = (labels.T == 0) & (labels.log_H == np.inf) & (labels.known is None)
+        return labels.spread(apart)
+
+    def chains(self, labels: Labels) -> int:
+        """None."""
+        return 0
+
     def derivatives(self, f: Array, labels: Labels) -> Derivatives:
         """Value, gradient and curvature at f (S, N)."""
-        odds = np.exp(np.minimum(f, LARGEST))
-        q = 1.0 / (1.0 + odds)
-        s = odds * q  # sigma(f), and q is 1 - sigma(f)
-        plus = np.log1p(odds, out=odds)  # -log q, exact in both tails
-        if f.max(initial=0.0) > LARGEST:
-            plus += np.maximum(f - LARGEST, 0.0)
+        number, largest = f.dtype.type, f.dtype.type(LARGEST[f.itemsize])
+        odds = np.exp(np.minimum(f, largest))
+        q = number(1.0) / (number(1.0) + odds)
+        s, plus = odds * q, log1p(odds)  # sigma(f) and -log q, exact in both tails; q is 1 - sigma(f)
+        if f.max(initial=0.0) > largest:
+            plus += np.maximum(f - largest, number(0.0))
         if labels.known is None:
-            value, log_a, log_root = _bag_terms(f, plus, labels)
+            value, log_a, log_root = bag_terms(f, plus, labels)
             sign = self.sign(labels)
             if log_a.max(initial=-np.inf) < -TINY:
-                gradient, vector = labels.spread(sign * np.exp(log_a)) * s, labels.spread(np.exp(log_root)) * s
+                gradient = labels.spread((sign * np.exp(log_a)).astype(number)) * s
+                vector = labels.spread(np.exp(log_root).astype(number)) * s
             else:  # some bag has e^30 times the weight of an s that may be as small
                 log_s = -softplus(-f)
-                gradient = labels.spread(sign) * np.exp(labels.spread(log_a) + log_s)
-                vector = np.exp(labels.spread(log_root) + log_s)
+                gradient = (labels.spread(sign) * np.exp(labels.spread(log_a) + log_s)).astype(number)
+                vector = np.exp(labels.spread(log_root) + log_s).astype(number)
             diagonal = np.multiply(gradient, q)
             np.negative(diagonal, out=diagonal)
-            found = Derivatives(value, gradient, diagonal, vector, np.clip(gradient + s, 0.0, 1.0))
+            label = np.clip(gradient + s, number(0.0), number(1.0))
+            found = Derivatives(value, gradient, diagonal, vector, label, np.negative(plus, out=plus))
         else:
             found = self._with_known(f, -softplus(-f), plus, q, labels, labels.known)
         if is_logistic(self.density):
             return found
+        ratio = log_ratio(self.density, f)
         return found._replace(
-            value=found.value + labels.sum(log_ratio(self.density, f)),
+            value=found.value + labels.sum(ratio),
+            alone=found.alone + ratio,
             gradient=found.gradient + log_ratio_slope(self.density, f),
             diagonal=found.diagonal - log_ratio_curvature(self.density, f),
         )
@@ -159,7 +188,7 @@ class IndependentLabels:
         """The same where the labels of some instances are known."""
         free, one = known < 0, known == 1
         explained = np.where(one, np.inf, 0.0)  # a known positive leaves no mass on all negative
-        value, log_a, log_root = _bag_terms(np.where(free, f, -np.inf), np.where(free, plus, explained), labels)
+        value, log_a, log_root = bag_terms(np.where(free, f, -np.inf), np.where(free, plus, explained), labels)
         value = value + labels.sum(np.where(free, 0.0, np.where(one, log_s, -plus)))
         log_s = np.where(free, log_s, -np.inf)  # a is the free instances' and may be e^1000
         gradient = labels.spread(self.sign(labels)) * np.exp(labels.spread(log_a) + log_s)
@@ -170,6 +199,7 @@ class IndependentLabels:
             np.where(free, -gradient * q, q * (1.0 - q)),
             vector,
             np.where(free, np.clip(gradient + 1.0 - q, 0.0, 1.0), known),
+            -plus,
         )
 
 
@@ -178,7 +208,7 @@ def _told(labels: Labels) -> tuple[Array, float]:
     return (labels.T, labels.log_H) if labels.log_H >= 0 else (1 - labels.T, -labels.log_H)
 
 
-def _bag_terms(f: Array, plus: Array, labels: Labels) -> tuple[Array, Array, Array]:
+def bag_terms(f: Array, plus: Array, labels: Labels) -> tuple[Array, Array, Array]:
     """(S, B) log p(T | f), log a and log of the root of the weight of s s': gradient +-a s, r = root s.
 
     Parameters
@@ -187,12 +217,12 @@ def _bag_terms(f: Array, plus: Array, labels: Labels) -> tuple[Array, Array, Arr
     """
     T, log_H = _told(labels)
     log_less = float(log1mexp(np.array(-log_H))) if log_H < np.inf else 0.0  # log(1 - 1 / H)
-    log_P0 = -labels.sum(plus)
+    log_P0 = -labels.sum(plus).astype(np.float64)
     # T = 1: p = (1 - e^z) H / (H + 1) with e^z = (1 - 1 / H) P0, a = e^z / (1 - e^z), root^2 = a (1 + a)
     z = log_P0 + log_less
     log_W = log1mexp(z)
     if log_H == np.inf and (tiny := z > -np.exp(TINY)).any():
-        log_W = np.where(tiny, _log_sum(f, labels), log_W)
+        log_W = np.where(tiny, _log_sum(f.astype(np.float64), labels), log_W)
     value, log_a, log_root = log_W - softplus(np.array(-log_H)), z - log_W, 0.5 * z - log_W
     if log_H == np.inf:
         negative = (log_P0, np.zeros_like(z), np.full_like(z, -np.inf))

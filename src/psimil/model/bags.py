@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ from psimil.model.bag_checks import (
     row_ids,
     whole_offsets,
 )
+from psimil.model.bag_order import checked_links, linked
 from psimil.model.features import as_real, checked_names, column_names, column_order
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ class Bags:
     ids : (B,) names of the bags; 0, 1, ... when None. A bag that is drawn twice (``bags[[0, 0]]``) has its id twice.
     rows : (N,) position that each stored row had in the caller's table; identity when None.
     feature_names : D names, all different; None when the features have none.
+    links : (N,) how closely each instance is linked to the next of its bag: 1, or 0 at gaps and at the last; None where
+        bags have no order. :meth:`in_order` makes them.
 
     Attributes
     ----------
@@ -60,12 +63,13 @@ class Bags:
     ids: Array = None  # type: ignore[assignment]  # may be left out, and is an array ever after
     rows: Array | None = None
     feature_names: tuple[str, ...] | None = None
+    links: Array | None = None
     numbered: bool = field(default=False, init=False, repr=False)
 
     if TYPE_CHECKING:
 
         def __init__(
-            self, X: Any, offsets: Any, ids: Any = None, rows: Any = None, feature_names: Any = None
+            self, X: Any, offsets: Any, ids: Any = None, rows: Any = None, feature_names: Any = None, links: Any = None
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -82,7 +86,7 @@ class Bags:
             raise InputError(f"bag {ids[np.argmin(sizes)]} has 0 instances. Remove it or add instances.")
         names = checked_names(self.feature_names, X.shape[1])
         self._set(numbered=self.ids is None, feature_names=names, rows=permutation(self.rows, len(X)))
-        self._set(X=X, offsets=offsets, ids=ids)
+        self._set(X=X, offsets=offsets, ids=ids, links=checked_links(self.links, offsets))
         self._check_finite()
 
     def _set(self, **values: Any) -> None:
@@ -229,9 +233,33 @@ class Bags:
         sizes = self.sizes[chosen]
         offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         take = np.repeat(self.offsets[chosen] - offsets[:-1], sizes) + np.arange(offsets[-1])
-        found = Bags(self.X[take], offsets, self.names[chosen], feature_names=self.feature_names)
+        links = None if self.links is None else self.links[take]
+        found = Bags(self.X[take], offsets, self.names[chosen], None, self.feature_names, links)
         found._set(numbered=self.numbered)
         return found
+
+    def in_order(self, positions: Any = None) -> Bags:
+        """The same bags with an order: that of their rows, or of positions (N,) along each bag, row by row as given.
+
+        An instance is linked to the next one unless something is missing between them: a step of more than 1.5 times
+        the usual one of the bag.
+
+        Examples
+        --------
+        >>> bags = Bags.from_list([[[1.0], [2.0], [3.0], [4.0]]]).in_order([10.0, 5.0, 0.0, 30.0])
+        >>> bags.X.ravel().tolist(), bags.links.tolist()
+        ([3.0, 2.0, 1.0, 4.0], [1.0, 1.0, 0.0, 0.0])
+        """
+        X, rows = self.X, self.rows
+        if positions is None:
+            links = linked(self.offsets)[1]
+        else:
+            found = per_instance(positions, len(X))
+            order, links = linked(self.offsets, found if rows is None else found[rows])
+            X, rows = X[order], order if rows is None else rows[order]
+        ordered = Bags(X, self.offsets, self.ids, rows, self.feature_names, links)
+        ordered._set(numbered=self.numbered)
+        return ordered
 
     def with_features(self, names: Sequence[str]) -> Bags:
         """The same bags with these of their named features, in this order.
@@ -243,7 +271,7 @@ class Bags:
         [[2.0]]
         """
         order = column_order(names, self.feature_names or (), "the bags")
-        found = Bags(self.X[:, order], self.offsets, self.ids, self.rows, names)
+        found = Bags(self.X[:, order], self.offsets, self.ids, self.rows, names, self.links)
         found._set(numbered=self.numbered)
         return found
 
@@ -265,30 +293,3 @@ class Bags:
         restored = np.empty_like(found)
         restored[self.rows] = found
         return restored
-
-
-class BagRange(NamedTuple):
-    """Whole bags first to last - 1, instances start to stop - 1."""
-
-    first: int
-    last: int
-    start: int
-    stop: int
-
-    @property
-    def rows(self) -> slice:
-        """Its instances."""
-        return slice(self.start, self.stop)
-
-
-def split_bags(offsets: Array, rows: int) -> list[BagRange]:
-    """Ranges of about ``rows`` instances, each of whole bags, the same for every way of running.
-
-    Examples
-    --------
-    >>> split_bags(np.array([0, 3, 4, 8]), 4)
-    [BagRange(first=0, last=2, start=0, stop=4), BagRange(first=2, last=3, start=4, stop=8)]
-    """
-    targets = np.arange(rows, offsets[-1], rows)
-    cuts = np.unique(np.concatenate([[0], np.searchsorted(offsets, targets), [len(offsets) - 1]]))
-    return [BagRange(int(a), int(b), int(offsets[a]), int(offsets[b])) for a, b in pairwise(cuts)]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from psimil.inference.options import Options
 from psimil.inference.shards import Shard, Shards, prior_log_z
 from psimil.inference.sparse_gp import KernelState, Posterior, SparseGP
-from psimil.model.bags import BagRange
+from psimil.model.bag_ranges import BagRange
 from psimil.model.densities import is_logistic
 from psimil.paper.label_posteriors import GIVEN
 from psimil.paper.natural_steps import global_update
@@ -50,7 +50,7 @@ class Pass:
     ----------
     gp, posterior, statistics, bound : as they were found.
     step : 1, 2, ...
-    kernel_moved : the kernel is to change after this pass, so the bound has not settled.
+    unfinished : the kernel is to change after this pass, so the bound has not settled.
     weight : of the over-relaxed step that led here.
     local : what was found for every instance, where all data are in memory; ``next_posterior`` is consistent with it.
     """
@@ -60,7 +60,7 @@ class Pass:
     statistics: Statistics
     bound: Bound
     step: int = 0
-    kernel_moved: bool = False
+    unfinished: bool = False
     weight: float = 1.0
     local: Local | None = None
     change: ClassVar[None] = None  # the bound tells where to stop
@@ -176,6 +176,6 @@ def ascend(
             continue
         step += 1
         moves = step_kernel is not None and step <= schedule.last
-        last = replace(found, step=step, kernel_moved=moves, weight=weight)
+        last = replace(found, step=step, unfinished=moves, weight=weight)
         yield last
         state, weight = after(last)

@@ -17,7 +17,7 @@ from psimil.inference.algorithm import Record
 from psimil.inference.options import Options
 from psimil.inference.shards import Shard, Shards, epochs
 from psimil.inference.sparse_gp import KernelState, Posterior, SparseGP
-from psimil.model.bags import BagRange
+from psimil.model.bag_ranges import BagRange
 from psimil.model.densities import is_logistic
 from psimil.paper.ascent import KernelLearning, KernelStep, Pass, Schedule, ascend, pass_over, start_from_labels
 from psimil.paper.label_posteriors import EXACT

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psimil.inference.shards import Shard
-from psimil.model.bags import BagRange
+from psimil.model.bag_ranges import BagRange
 from psimil.model.densities import log_ratio, log_ratio_slope
 from psimil.model.kernels import Kernel
 

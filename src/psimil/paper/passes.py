@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from psimil.foundations.linalg import symmetric
 from psimil.inference.shards import Shard
 from psimil.inference.sparse_gp import Posterior, SparseGP
-from psimil.model.bags import BagRange
+from psimil.model.bag_ranges import BagRange
 from psimil.paper.label_posteriors import EXACT
 
 Array = NDArray[Any]
@@ -104,6 +104,11 @@ class Local:
     def vector(self) -> Array:
         """(n,) zeros: this curvature is diagonal."""
         return np.zeros_like(self.theta)
+
+    @property
+    def chains(self) -> tuple[tuple[Array, Array], ...]:
+        """None."""
+        return ()
 
     def gradient_at(self, mu: Array, rows: slice) -> Array:
         """Kappa - theta mu of some instances whose means are mu."""

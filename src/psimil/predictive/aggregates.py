@@ -96,12 +96,13 @@ def stretch(own: Array, wanted: Array) -> Array:
     return np.sqrt(np.divide(wanted, own, out=np.ones_like(own), where=own > 1e-100 * wanted))
 
 
-def dependence_of(f: Array, variance: Array, offsets: Array) -> Dependence:
+def dependence_of(f: Array, variance: Array, offsets: Array, log_negatives: Array | None = None) -> Dependence:
     """The dependence that joint draws f (S, N) of the latent values of some bags show.
 
     Parameters
     ----------
     variance : (N,) of the latent values, of which that of the draws is an estimate.
+    log_negatives : (S, B) log P(all y = 0) of each draw, where that is not the product of 1 - s_n.
 
     Examples
     --------
@@ -111,7 +112,8 @@ def dependence_of(f: Array, variance: Array, offsets: Array) -> Dependence:
     (array([1.207]), True, True)
     """
     risk, starts = softplus(f), offsets[:-1]
-    total, lowest = np.add.reduceat(risk, starts, axis=1), risk.min(axis=0)
+    total = np.add.reduceat(risk, starts, axis=1) if log_negatives is None else -log_negatives
+    lowest = risk.min(axis=0)
     negative = np.exp(lowest - risk)  # 1 - s_n over its largest
     apart = negative.mean(axis=0)
     log_q = np.log(apart) - lowest

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from psimil.foundations.logistic import log1mexp, sigmoid, softplus
+from psimil.model.chains import log_odds
 from psimil.predictive.aggregates import BagMoments
 from psimil.predictive.moments import InstanceMoments
 
@@ -34,7 +35,7 @@ class Drawn(NamedTuple):
     bounds: Bounds
 
 
-def from_draws(f: Array, offsets: Array, aggregate: str, level: float) -> Drawn:
+def from_draws(f: Array, offsets: Array, aggregate: str, level: float, links: Array | None = None) -> Drawn:
     """Of latent values f (S, N) of bags, one row for each draw of v.
 
     Parameters
@@ -42,6 +43,7 @@ def from_draws(f: Array, offsets: Array, aggregate: str, level: float) -> Drawn:
     offsets : (B + 1,) first instance of each bag.
     aggregate : "noisy_or" or "max".
     level : mass of the intervals.
+    links : (N,) J from each label to the next of its bag; None for independent ones.
 
     Examples
     --------
@@ -49,10 +51,11 @@ def from_draws(f: Array, offsets: Array, aggregate: str, level: float) -> Drawn:
     >>> found.mean, found.bags.prob.round(3)  # the mean of 3/4 and of 1 - 1/2 (1 - sigma(2))
     (array([1., 0.]), array([0.845]))
     """
+    mean, variance = f.mean(axis=0), f.var(axis=0)
+    f, log_negative = log_odds(f, np.zeros(len(mean)) if links is None else links, offsets)
     log_p, log_q = _log_mean(-softplus(-f)), _log_mean(-softplus(f))
     instances = InstanceMoments(log_p, log_q, sigmoid(f).var(axis=0))
     if aggregate == "noisy_or":
-        log_negative = -np.add.reduceat(softplus(f), offsets[:-1], axis=1)
         log_positive = log1mexp(log_negative)
     else:
         top = np.maximum.reduceat(f, offsets[:-1], axis=1)
@@ -62,7 +65,7 @@ def from_draws(f: Array, offsets: Array, aggregate: str, level: float) -> Drawn:
     bags = BagMoments(log_p - log_q, np.exp(log_p), prob.std(axis=0))
     ends = [0.5 - 0.5 * level, 0.5 + 0.5 * level]
     bounds = Bounds(*np.quantile(prob, ends, axis=0), *sigmoid(np.quantile(f, ends, axis=0)))
-    return Drawn(f.mean(axis=0), f.var(axis=0), instances, bags, bounds)
+    return Drawn(mean, variance, instances, bags, bounds)
 
 
 def _log_mean(values: Array) -> Array:

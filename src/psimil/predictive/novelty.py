@@ -20,11 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psimil.compute.numpy_backend import chunk_rows, ordered_map
+from psimil.predictive.aggregates import stretch
 
 Array = NDArray[Any]
 
 EXCEEDED = 0.01  # share of ordinary new bags with an instance beyond d0
 NOVEL = 0.5  # novelty above which a bag is referred
+ROUNDING = 1e-8  # of variances, whose root would not be small
 
 
 @dataclass(frozen=True)
@@ -114,6 +116,22 @@ def reverted(latent: tuple[Array, Array], prior: tuple[float, Array], novelty: A
     if not w.any():
         return latent
     return (1.0 - w) * latent[0] + w * prior[0], (1.0 - w) * latent[1] + w * prior[1]
+
+
+def widened(deviations: Array, own: Array, wanted: Array, shared: Array) -> Array:
+    """(S, N) deviations of variance ``own`` (N,) with the variance ``wanted`` (N,).
+
+    What they lack comes from numbers (S,) that all instances share: what is not known of one novel instance is not
+    known of the next one either, and many of them are not many chances of a positive one.
+
+    Examples
+    --------
+    >>> widened(np.array([[2.0, 0.0]]), np.array([4.0, 1.0]), np.array([1.0, 5.0]), np.array([1.0]))
+    array([[1., 2.]])
+    """
+    lacking = np.where(wanted > (1.0 + ROUNDING) * own, wanted - own, 0.0)
+    more = shared[:, None] * np.sqrt(lacking)
+    return np.asarray(deviations * np.minimum(stretch(own, wanted), 1.0) + more)
 
 
 def nearest_points(X: Array, Z: Array, hidden: tuple[Array, Array, Array] | None = None) -> tuple[Array, Array]:

@@ -63,13 +63,14 @@ class Row:
 
 @dataclass(frozen=True)
 class Instance:
-    """One row of a bag's table; ``telling`` has name, value and effect of features."""
+    """One row of a bag's table; ``telling`` has name, value and effect of features, ``owed`` its own and its bag's."""
 
     index: int
     shown: int
     position: Numeral | None
     said: Said
     telling: Sequence[tuple[str, Numeral, Numeral]]
+    owed: tuple[Numeral, Numeral] | None
     thumbnail: str | None
     novel: bool
 
@@ -175,6 +176,7 @@ def _instances(results: ResultSet, bag: int) -> list[Instance]:
             None if results.positions is None else decimal(results.positions[n], ".1f"),
             _said(*(column[index] for column in columns)),
             _telling(results, n),
+            _owed(results, n),
             None if results.images is None else picture_uri(results.images[n]),
             bool(novel[n]),
         )
@@ -190,6 +192,12 @@ def _telling(results: ResultSet, n: int) -> list[tuple[str, Numeral, Numeral]]:
         (results.feature_names[feature], decimal(value, ".4g"), decimal(effect, "+.3f"))
         for feature, value, effect in zip(*columns, strict=True)
     ]
+
+
+def _owed(results: ResultSet, n: int) -> tuple[Numeral, Numeral] | None:
+    if results.own_effect is None or results.bag_effect is None:
+        return None
+    return decimal(results.own_effect[n], "+.3f"), decimal(results.bag_effect[n], "+.3f")
 
 
 def _known(novelty: Array | None, n: int) -> Array:

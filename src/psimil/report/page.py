@@ -101,6 +101,7 @@ def render_report(results: ResultSet, choices: Choices | None = None, *, source:
         has_instance_truth=results.has_instance_truth,
         has_notes=any(results.notes),
         has_telling=results.features is not None,
+        has_owed=results.own_effect is not None,
         probable=probable,
         uncertain=uncertain,
         shown={case.row.number for case in (*probable, *uncertain)},

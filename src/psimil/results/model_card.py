@@ -46,7 +46,8 @@ def model_card(estimator: PsiVGPMIL, file: Path | None = None) -> dict[str, str]
         "density": _words(density),
         "kernel": kernel_words(model.gp.kernel),
         "inducing points": str(len(model.gp.Z)),
-        "features": str(len(model.scaling.location)),
+        "features": str(model.n_features),
+        "context": context_words(model),
         "training": f"{counts['bags']} bags ({counts['positive']} positive), {counts['instances']} instances",
         "posterior": _posterior(model),
         "calibration": "none"
@@ -54,6 +55,8 @@ def model_card(estimator: PsiVGPMIL, file: Path | None = None) -> dict[str, str]
         else "scale {:.4g}, shift {:.4g}, spread {:.4g}".format(*numbers),
         "aggregate": model.aggregate.replace("_", "-"),
     }
+    if model.coupling:
+        card["labels"] = f"a chain, neighbours linked by J = {model.coupling:.3g}"
     card["referral"] = referral_rule(model, estimator.referral)
     if model.novelty is not None:
         card["novelty"] = f"from distance {np.sqrt(model.novelty.square):.4g} to the nearest inducing point on"
@@ -62,6 +65,28 @@ def model_card(estimator: PsiVGPMIL, file: Path | None = None) -> dict[str, str]
     if file is not None:
         card["sha256"] = hashlib.sha256(file.read_bytes()).hexdigest()[:16]
     return card
+
+
+def context_words(model: TrainedModel) -> str:
+    """Whether the model sees instances in context, and log p(T) with and without where that was compared.
+
+    Examples
+    --------
+    >>> from dataclasses import replace
+    >>> from psimil import VGPMIL
+    >>> from psimil.datasets import make_bags
+    >>> bags, y, _ = make_bags(n_bags=10, seed=0)
+    >>> model = VGPMIL(n_inducing=5, max_iter=1, tol=0.0, context="bag", random_state=0).fit(bags, y).model_
+    >>> context_words(replace(model, context_evidence=(-31.25, -35.0)))
+    'bag (log p(T) -31.2 against -35.0 without)'
+    """
+    word = "bag" if model.context else "none"
+    if model.context_evidence is None:
+        return word
+    beside, without = (f"{value:.1f}" for value in model.context_evidence)
+    if model.context:
+        return f"{word} (log p(T) {beside} against {without} without)"
+    return f"{word} (log p(T) {without} against {beside} in context)"
 
 
 def _posterior(model: TrainedModel) -> str:

@@ -79,6 +79,8 @@ FIELDS = {
     "features": Field("NK", ("int64",), 0, needed=False),
     "values": Field("NK", ("float64",), needed=False),
     "effects": Field("NK", ("float64",), needed=False),
+    "own_effect": Field("N", ("float64",), needed=False),
+    "bag_effect": Field("N", ("float64",), needed=False),
 }
 
 
@@ -188,8 +190,8 @@ def _check_together(tensors: dict[str, Array], header: dict[str, Any], sizes: di
 
 
 def _check_bounds(tensors: dict[str, Array]) -> None:
-    """Interval ends of draws come together, and none is above the other; so do centre and width."""
-    for together in (Bounds._fields, ("centre", "width")):
+    """Interval ends of draws come together, and none is above the other; so do other pairs."""
+    for together in (Bounds._fields, ("centre", "width"), ("own_effect", "bag_effect")):
         missing = [name for name in together if name not in tensors]
         if 0 < len(missing) < len(together):
             raise _broken(f'array "{missing[0]}" is missing, which comes with "{_other(together, missing)}"')

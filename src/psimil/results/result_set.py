@@ -43,6 +43,8 @@ class ResultSet:
     features : (N, k) numbers of the telling features of each instance, the most telling first; or None.
     values : (N, k) their values in the units of the file.
     effects : (N, k) what each adds to the latent log-odds, against the training mean of that feature.
+    own_effect, bag_effect : (N,) what the latent log-odds owe to an instance's own features and to those of its bag, of
+        models that see instances in context; else None.
     feature_names : names behind the numbers in ``features``.
     notes : (B,) what was odd about a bag, "" if nothing.
     series : (B,) opaque ids of the DICOM series, "" otherwise.
@@ -72,6 +74,8 @@ class ResultSet:
     notes: tuple[str, ...]
     series: tuple[str, ...]
     model: Mapping[str, str]
+    own_effect: Array | None = None
+    bag_effect: Array | None = None
 
     @classmethod
     def of(
@@ -84,12 +88,13 @@ class ResultSet:
         positions: Array | None = None,
         images: Array | None = None,
         telling: tuple[Array, Array, Array] | None = None,
+        owed: tuple[Array, Array] | None = None,
         feature_names: tuple[str, ...] = (),
         notes: tuple[str, ...] | None = None,
         series: tuple[str, ...] | None = None,
         model: Mapping[str, str] | None = None,
     ) -> ResultSet:
-        """With everything that is not given marked as unknown; ``telling`` is features, values and effects."""
+        """With all that is not given marked as unknown; ``telling`` is features, values, effects, ``owed`` own, bag."""
         empty = ("",) * len(prediction.ids)
         features, values, effects = (None, None, None) if telling is None else telling
         return cls(
@@ -106,6 +111,7 @@ class ResultSet:
             empty if notes is None else notes,
             empty if series is None else series,
             model or {},
+            *(owed or (None, None)),
         )
 
     @property
@@ -197,6 +203,8 @@ class ResultSet:
             "features": self.features,
             "values": self.values,
             "effects": self.effects,
+            "own_effect": self.own_effect,
+            "bag_effect": self.bag_effect,
         }
         return {name: tensor for name, tensor in tensors.items() if tensor is not None}
 
@@ -248,6 +256,8 @@ class ResultSet:
             tuple(texts["notes"]),
             tuple(texts["series"]),
             dict(header["model"]),
+            arrays.get("own_effect"),
+            arrays.get("bag_effect"),
         )
 
 

@@ -12,9 +12,10 @@ from psimil.data.bagtable import BagTable
 from psimil.estimators.psi_vgpmil import PsiVGPMIL
 from psimil.foundations.errors import InputError
 from psimil.inference.prediction import Prediction
+from psimil.model.context import context_names
 from psimil.results.model_card import model_card
 from psimil.results.result_set import ResultSet
-from psimil.results.telling import telling_features
+from psimil.results.telling import owed_to_bag, telling_features
 
 Array = NDArray[Any]
 
@@ -54,14 +55,16 @@ def tabular_results(
     >>> results.kind, results.images.shape[1:], results.features.shape[1]
     ('images', (2, 3), 5)
     """
+    model = estimator.model_
     return ResultSet.of(
         prediction,
         kind="features" if image_size is None else "images",
         truth=table.y,
         instance_truth=table.y_instances,
         images=None if image_size is None else pictures(table.bags.X, image_size),
-        telling=telling_features(estimator.model_, table.bags.X),
-        feature_names=table.feature_names,
+        telling=telling_features(model, table.bags),
+        owed=owed_to_bag(model, table.bags),
+        feature_names=context_names(table.feature_names) if model.context else table.feature_names,
         model=model_card(estimator, file),
     )
 

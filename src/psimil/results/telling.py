@@ -1,4 +1,8 @@
-"""Telling features: which features of an instance move its latent log-odds most, by leaving out one at a time."""
+"""Telling features: which features of an instance move its latent log-odds most, by leaving out one at a time.
+
+Of a model that sees instances in context, the features of the bag are among them; what an instance owes to itself and
+what to its bag is told apart by leaving out either, or both.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ from numpy.typing import NDArray
 
 from psimil.compute.numpy_backend import single_threaded_blas
 from psimil.inference.trained import TrainedModel
+from psimil.model.bags import Bags
 
 Array = NDArray[Any]
 
@@ -26,7 +31,14 @@ class Telling(NamedTuple):
     effects: Array
 
 
-def telling_features(model: TrainedModel, X: Array, most: int = MOST) -> Telling | None:
+class Owed(NamedTuple):
+    """What the latent log-odds of each instance (N,) owe to its own features, and what to those of its bag."""
+
+    own: Array
+    bag: Array
+
+
+def telling_features(model: TrainedModel, bags: Bags, most: int = MOST) -> Telling | None:
     """The features of each instance that matter most, the most telling first.
 
     The effect of a feature is the latent log-odds of the instance minus those of the same instance with that feature
@@ -35,8 +47,8 @@ def telling_features(model: TrainedModel, X: Array, most: int = MOST) -> Telling
 
     Parameters
     ----------
-    model : trained on D features.
-    X : (N, D) instances in the units of the file.
+    model : trained on D features, which in context are 4 D, see :func:`psimil.model.context.context_names`.
+    bags : of N instances with features in the units of the file.
     most : features to name per instance, at most D.
 
     Returns
@@ -50,17 +62,54 @@ def telling_features(model: TrainedModel, X: Array, most: int = MOST) -> Telling
     >>> from psimil.datasets import make_bags
     >>> bags, y, _ = make_bags(n_bags=10, bag_size=(4, 4), n_features=3, seed=0)
     >>> clf = VGPMIL(n_inducing=5, random_state=0).fit(bags, y)
-    >>> telling_features(clf.model_, bags.X, most=2).features.shape
+    >>> telling_features(clf.model_, bags, most=2).features.shape
     (40, 2)
     """
-    N, D = X.shape
+    N, D = len(bags.X), len(model.scaling.location)
     if N * D > LIMIT or float(N) * D * D * len(model.gp.Z) > WORK:
         return None
+    X = np.asarray(model.seen(bags).X, dtype=np.float64)
     with single_threaded_blas():
-        effects = _effects(model, np.asarray(X, dtype=np.float64))
+        effects = _effects(model, X)
     order = np.argsort(-np.abs(effects), axis=1, kind="stable")[:, :most].astype(np.int64)
-    values = np.take_along_axis(np.asarray(X, dtype=np.float64), order, axis=1)
+    values = np.take_along_axis(X, order, axis=1)
     return Telling(order, values, np.take_along_axis(effects, order, axis=1))
+
+
+def owed_to_bag(model: TrainedModel, bags: Bags) -> Owed | None:
+    """How much of each instance's latent log-odds is owed to itself, and how much to its bag.
+
+    Both add up to the latent log-odds of the instance minus those of one whose features, own and the bag's, are all at
+    their training means. The share of the bag is what its features add, once beside the own features of the instance
+    and once beside mean ones, on average (Shapley's value for two); so is that of the instance itself.
+
+    Parameters
+    ----------
+    model : trained on D features.
+    bags : of N instances with features in the units of the file.
+
+    Returns
+    -------
+    owed : own and bag, each (N,); None for a model without context, and when N x 4 D is above 5e6.
+
+    Examples
+    --------
+    >>> from psimil import VGPMIL
+    >>> from psimil.datasets import make_bags
+    >>> bags, y, _ = make_bags(n_bags=10, bag_size=(4, 4), n_features=3, seed=0)
+    >>> clf = VGPMIL(n_inducing=5, context="bag", random_state=0).fit(bags, y)
+    >>> owed_to_bag(clf.model_, bags).bag.shape
+    (40,)
+    """
+    N, D, location = len(bags.X), model.n_features, model.scaling.location
+    if not model.context or N * len(location) > LIMIT:
+        return None
+    X = np.asarray(model.seen(bags).X, dtype=np.float64)
+    alone, beside = X.copy(), X.copy()
+    alone[:, D:], beside[:, :D] = location[D:], location[:D]
+    with single_threaded_blas():
+        both, own, bag, neither = (model.latent(rows)[0] for rows in (X, alone, beside, location[None]))
+    return Owed(0.5 * (both - bag + own - neither), 0.5 * (both - own + bag - neither))
 
 
 def _effects(model: TrainedModel, X: Array) -> Array:

@@ -115,12 +115,20 @@ class Telling(Answer):
     effect: float
 
 
+class Owed(Answer):
+    """What the log-odds of an instance owe to its own features, and what to those of its bag."""
+
+    own: float
+    bag: float
+
+
 class InstanceRow(Estimate):
     """One instance of a bag."""
 
     index: int
     position: float | None
     telling: list[Telling]
+    owed: Owed | None
     note: str
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from psimil.figures.png import COLUMNS
 from psimil.report.calls import Words, difference_words, reason_words
-from psimil.viewer.answers import BagDetails, InstanceRow, Picture, Telling
+from psimil.viewer.answers import BagDetails, InstanceRow, Owed, Picture, Telling
 from psimil.viewer.viewed import Viewed
 from psimil.viewer.worklist import bag_fields, label, novelty_of
 
@@ -41,6 +41,7 @@ def _instance(viewed: Viewed, number: int, row: int, index: int) -> InstanceRow:
         novelty=novelty_of(results.prediction.instance_novelty, row),
         truth=label(results.instance_truth[row]),
         telling=_telling(viewed, row),
+        owed=_owed(viewed, row),
         verdict=None if said is None else said.verdict,
         note="" if said is None else said.note,
     )
@@ -52,6 +53,11 @@ def _telling(viewed: Viewed, row: int) -> list[Telling]:
         return []
     columns = zip(results.features[row], results.values[row], results.effects[row], strict=True)
     return [Telling(name=results.feature_names[n], value=float(v), effect=float(e)) for n, v, e in columns]
+
+
+def _owed(viewed: Viewed, row: int) -> Owed | None:
+    own, bag = viewed.results.own_effect, viewed.results.bag_effect
+    return None if own is None or bag is None else Owed(own=float(own[row]), bag=float(bag[row]))
 
 
 def _picture(viewed: Viewed, number: int) -> Picture:

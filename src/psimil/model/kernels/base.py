@@ -91,6 +91,25 @@ class Kernel(ABC):
                 changed[name] = float(np.sqrt(n_features)) if value is None else value
         return replace(self, **changed)  # type: ignore[type-var]  # kernels are dataclasses
 
+    @property
+    def is_length_scale(self) -> Array:
+        """(P,) which of the log parameters are of length scales.
+
+        Examples
+        --------
+        >>> from psimil.model.kernels import RBF
+        >>> (Linear(1.0) + RBF(1.0, lengthscale=2.0)).is_length_scale
+        array([False, False,  True])
+        """
+        found: list[bool] = []
+        for name in self.parameters:
+            value = getattr(self, name)
+            if isinstance(value, Kernel):
+                found += value.is_length_scale.tolist()
+            else:
+                found += [name == "lengthscale"] * int(np.size(value))
+        return np.array(found)
+
     def per_feature(self, n_features: int) -> Self:
         """The same resolved kernel with a length scale of its own for every feature, all alike.
 

@@ -23,6 +23,14 @@ function effectBar(effect, largest) {
   );
 }
 
+/** How much of the log-odds an instance owes to itself, and how much to its bag. */
+const owedTo = ({ own, bag }, words) =>
+  element(
+    "p",
+    { class: "owed" },
+    `Against a mean ${words.instance}, its log-odds owe ${signed(own, 2, true)} to itself and ${signed(bag, 2, true)} to its bag.`,
+  );
+
 /**
  * The telling features of the instance that is shown.
  * @param {HTMLElement} box
@@ -55,6 +63,7 @@ export function showTelling(box, bag, index, words) {
   );
   box.replaceChildren(
     element("h2", {}, capital(announced(words, instance, bag.instances.length))),
+    ...(instance.owed ? [owedTo(instance.owed, words)] : []),
     instance.telling.length
       ? table
       : element("p", { class: "quiet-text" }, "No telling features were stored for these results."),

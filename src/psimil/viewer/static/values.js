@@ -22,6 +22,7 @@ export function fillValues(table, bag, words, level, onChoose) {
   const known = bag.instances.some((one) => one.truth !== null);
   const novelty = bag.instances.some((one) => one.novelty !== null);
   const telling = bag.instances.some((one) => one.telling.length);
+  const owed = bag.instances.some((one) => one.owed !== null);
   const heads = [
     capital(words.instance),
     ...(placed ? ["Position"] : []),
@@ -32,6 +33,7 @@ export function fillValues(table, bag, words, level, onChoose) {
     "Model",
     ...(known ? ["Known"] : []),
     ...(telling ? ["Telling features"] : []),
+    ...(owed ? ["Owed to itself", "Owed to its bag"] : []),
     "Reader",
   ];
   const row = (one) => {
@@ -52,6 +54,7 @@ export function fillValues(table, bag, words, level, onChoose) {
       element("td", {}, capital(callOf(words, one, bag))),
       ...(known ? [element("td", {}, one.truth === null ? "" : capital(labelled(one.truth)))] : []),
       ...(telling ? [element("td", { class: "telling" }, named(one.telling))] : []),
+      ...(owed ? [one.owed.own, one.owed.bag].map((value) => number(value, signed(value, 2, true))) : []),
       element("td", {}, one.verdict ? capital(VERDICTS[one.verdict]) : ""),
     );
   };

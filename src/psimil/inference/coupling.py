@@ -1,0 +1,75 @@
+"""How strongly the labels of neighbours are linked: J by log p(T), as the kernel is.
+
+Labels of bags say little about J: a smoother function and a stronger link explain them alike. So J has a prior of some
+weight, under which neighbours agree e times as often as they would by chance, give or take a factor of two, and the
+kernel is learned at its centre.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psimil.inference.kernel_learning import noise_of, settled
+from psimil.inference.shards import Shard
+from psimil.inference.sparse_gp import SparseGP
+from psimil.inference.variational import Iterate, newton
+
+Array = NDArray[Any]
+
+CENTRE, DEVIATION = 1.0, 0.5  # of the normal prior of J, cut off at 0
+STEP, MOST = 0.5, 6.0
+POINTS = 200  # inducing points, at most
+SETTLING = 12  # steps of q(v) for every J, at most
+
+
+def learn_coupling(shard: Shard, gp: SparseGP, m: Array, seed: int) -> tuple[Iterate, float]:
+    """J >= 0 and an iterate with it, for a kernel that stays.
+
+    Parameters
+    ----------
+    shard : the bags, with links of strength 1.
+    m : (M,) mean of q(v) to start from.
+    """
+    if len(gp.Z) > POINTS:
+        gp = gp.rebuilt(gp.kernel, gp.Z[:: -(-len(gp.Z) // POINTS)])
+        m = np.zeros(gp.size)
+    noise, centre = noise_of(gp, shard, seed), shard.coupled(CENTRE)
+    found = {CENTRE: settled(centre, gp, newton(centre, gp, m), noise, SETTLING)}
+
+    def score(J: float) -> float:
+        return found[J].log_evidence - 0.5 * ((J - CENTRE) / DEVIATION) ** 2
+
+    def tried(J: float) -> float:
+        if J not in found:
+            last = found[min(found, key=lambda other: abs(other - J))]
+            found[J] = settled(shard.coupled(J), gp, last.posterior, noise, SETTLING)
+        return score(J)
+
+    J = CENTRE
+    while True:
+        sides = [other for other in (J - STEP, J + STEP) if 0.0 <= other <= MOST]
+        best = max(sides, key=tried)
+        if score(best) <= score(J):
+            break
+        J = best
+    if len(sides) == 2:
+        curve = np.polyfit([sides[0], J, sides[1]], [score(sides[0]), score(J), score(sides[1])], 2)
+        tried(top := float(-0.5 * curve[1] / curve[0]) if curve[0] < 0 else J)
+        J = max(J, top, key=score)
+    return found[J], J
+
+
+def learned_coupling(history: Sequence[Mapping[str, Any]], context: str) -> float:
+    """J that a history tells of; of two fits that were compared, that of the one with this context.
+
+    Examples
+    --------
+    >>> learned_coupling([{"coupling": 0.5, "context": "none"}, {"coupling": 2.0, "context": "bag"}], "none")
+    0.5
+    """
+    rows = [row for row in history if "coupling" in row and row.get("context", context) == context]
+    return float(rows[-1]["coupling"]) if rows else 0.0
