@@ -24,7 +24,7 @@ Array = NDArray[Any]
 
 FARTHEST = {"float64": 1e150, "float32": 1e15}  # squares of standardised features stay finite up to here
 VERY_WELL_CONDITIONED = 1e-3  # reciprocal condition of L above which its square costs no more than six digits
-WELL_CONDITIONED = {8: 1e-5, 4: 1e-3}  # of L, by bytes: above it K_xz (L^-T R^-T) keeps ten or four digits
+WELL_CONDITIONED = {8: 1e-5, 4: 1e-2}  # of L, by bytes: above it K_xz (L^-T R^-T) keeps ten or five digits
 
 
 @dataclass(frozen=True)
@@ -169,8 +169,10 @@ class SparseGP:
             multiply_upper(kernel_part, self.L_inverse_T.astype(X.dtype, copy=False))
         elif X.dtype == np.float64:
             solve_lower_right(kernel_part, self.L)
-        else:  # single precision would leave no digit
-            kernel_part[:] = solve_lower_right(kernel_part.astype(np.float64), self.L)
+        else:  # single precision would leave too few digits
+            wide = kernel_part.astype(np.float64)
+            well = self.well_conditioned(8)
+            kernel_part[:] = multiply_upper(wide, self.L_inverse_T) if well else solve_lower_right(wide, self.L)
         return V
 
     def residual_variance(self, X: Array, V: Any, on_host: Callable[[Any], Array] = np.asarray) -> Array:
