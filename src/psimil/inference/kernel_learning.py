@@ -42,6 +42,7 @@ ENOUGH = 3e-3  # nats per direction that q(v) may be from its fixed point
 DRAWS, MANY = 64, 2048  # draws, which all bags share, and instances above which single precision has to do for them
 USUAL = 5  # evaluations that a search takes, about
 WORTHWHILE = 0.5  # nats that a step must promise
+HOPELESS = 3.0  # times what its last step gained, by which a search may be behind and still go on
 CLEARLY = 3.0  # nats by which a kernel must be better than a smooth one: strong evidence (Kass and Raftery 1995)
 FIRST_RADIUS, LAST_RADIUS = 1.0, 0.1  # largest step of a log parameter, and the smallest worth taking
 PRIOR_DEVIATION = 1.5  # of log parameters around their start
@@ -139,12 +140,12 @@ class Profile:
     moving: Array | None = None
     value: float = -np.inf
 
-    def __call__(self, log_parameters: Array) -> Evaluation | None:
-        """log p(T) at some kernel; None where its matrices cannot be factorised."""
+    def __call__(self, log_parameters: Array, start: Posterior | None = None) -> Evaluation | None:
+        """log p(T) at some kernel, from a q(v) if one is known; None where its matrices cannot be factorised."""
         moved = (log_parameters - self.gp.kernel.log_parameters) / self.deviation
         try:
             gp = self.gp.with_parameters(log_parameters)
-            found = settled(self.shard, gp, self.sites.posterior(self.shard, gp), self.noise, INNER_STEPS)
+            found = settled(self.shard, gp, start or self.sites.posterior(self.shard, gp), self.noise, INNER_STEPS)
             gradient = evidence_gradient(self.shard, found)
         except NumericalFailure:
             return None
@@ -197,7 +198,8 @@ def learn_kernel(
     if not thorough or search.ended:
         return best
     stretched = gp.rebuilt(gp.kernel.stretched(SMOOTHER))
-    smooth = search.run(stretched, moving=~stretched.kernel.is_length_scale).iterate
+    enough = best.log_evidence - CLEARLY
+    smooth = search.run(stretched, moving=~stretched.kernel.is_length_scale, enough=enough).iterate
     if search.ended or best.log_evidence < smooth.log_evidence + CLEARLY:
         return smooth
     parted = gp.rebuilt(best.gp.kernel.per_feature(shard.X.shape[1]))
@@ -237,19 +239,22 @@ class Search:
         start: Iterate | None = None,
         deviation: float = PRIOR_DEVIATION,
         moving: Array | None = None,
+        enough: float = -np.inf,
     ) -> Evaluation:
         """The best kernel near that of ``gp``.
 
         Parameters
         ----------
-        start : an iterate whose sites serve to begin with; None to begin at the mode.
+        start : an iterate of the same process, to begin with; None to begin at the mode.
         deviation : of the prior of log parameters around those of ``gp``.
         moving : (P,) which of the log parameters are learned; None for all.
+        enough : log p(T) that it must come to; a search that will not is given up.
         """
         begun = start or iterate_at(self.shard, gp, newton(self.shard, gp, np.zeros(gp.size)), self.noise)
         sites, x = NaturalSites.of(self.shard, begun), gp.kernel.log_parameters
         profile = Profile(self.shard, gp, self.noise, sites, deviation, moving)
-        first, here, radius = x, profile(x), FIRST_RADIUS
+        here = profile(x, start.posterior if start else None)
+        first, gain, radius = x, np.inf, FIRST_RADIUS if start is None else 0.5 * deviation
         if here is None:
             raise NumericalFailure("log p(T) is not finite at the kernel to start from. Give another kernel.")
         scale = FIRST_RADIUS / max(float(np.abs(here.gradient).max()), 1e-12)
@@ -262,7 +267,8 @@ class Search:
             step = inverse @ here.gradient
             step *= min(1.0, radius / max(float(np.abs(step).max()), 1e-12))
             step = np.clip(x + step, first - REACH, first + REACH) - x
-            if self.ended or radius < LAST_RADIUS or step @ here.gradient < WORTHWHILE:
+            hopeless = enough - here.iterate.log_evidence > HOPELESS * gain
+            if self.ended or hopeless or radius < LAST_RADIUS or step @ here.gradient < WORTHWHILE:
                 break
             there = profile(x + step)
             if there is None:
@@ -270,6 +276,7 @@ class Search:
                 continue
             inverse = _updated(inverse, step, here.gradient - there.gradient)
             if there.value > here.value:
+                gain = there.value - here.value
                 x, here, radius = x + step, there, min(1.5 * radius, FIRST_RADIUS)
             else:
                 radius *= 0.3

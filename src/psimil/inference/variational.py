@@ -33,7 +33,7 @@ from psimil.inference.sparse_gp import Posterior, SparseGP
 Array = NDArray[Any]
 
 FLOOR = 0.1  # smallest eigenvalue of a precision whose prior part is I
-SMALLEST_STEP, GROWTH = 1.0 / 64.0, 0.4  # of a step; and of what is left, for the next one to be larger
+SMALLEST_STEP, GROWTH = 1.0 / 8.0, 0.4  # of a step; and of what is left, for the next one to be larger
 SLACK = 0.25  # of the error of a bound, by which it may fall on the way to the fixed point
 OF_MEAN, LONGEST = 0.8, 2.0  # share of Newton's step for m that is taken, and its length in deviations at most
 NEAR = 4.0  # times more or less precise than P may C be in any direction for a mean of the two to do
