@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 from psimil.cli.exits import printable
 from psimil.estimators.inputs import check_fingerprint_of
 from psimil.foundations.errors import InputError
+from psimil.results.localisation import ABSENT, Localisation, Places
 from psimil.results.metrics import bag_metrics, instance_metrics
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     import pandas as pd
 
@@ -45,7 +46,14 @@ def instance_frame(prediction: Prediction, table: BagTable) -> pd.DataFrame:
     return frame
 
 
-def scores(prediction: Prediction, table: BagTable) -> dict[str, Any]:
+def places_of(table: BagTable, estimator: PsiVGPMIL, position: str | None = None) -> Places | None:
+    """Where the instances are: by the column ``position``, by their rows where these are in order, or nowhere."""
+    if table.positions is not None and position is not None:
+        return Places(table.positions, position)
+    return Places.of_rows(table.bags.offsets) if estimator.labels == "chain" else None
+
+
+def scores(prediction: Prediction, table: BagTable, places: Places | None = None) -> dict[str, Any]:
     """Bag scores, and instance scores where labels are known, with the thresholds used."""
     found: dict[str, Any] = {}
     if table.y is not None:
@@ -58,7 +66,19 @@ def scores(prediction: Prediction, table: BagTable) -> dict[str, Any]:
         )
         found["instance_threshold"] = prediction.instance_threshold
         found["n_instances"] = int((table.y_instances >= 0).sum())
+        found["localisation"] = Localisation.of(
+            table.y_instances, prediction.instance_log_odds, prediction.offsets, places
+        )._asdict()
     return found
+
+
+def score_tables(title: str, found: dict[str, Any]) -> Iterator[tuple[str, list[str], list[list[str]]]]:
+    """Title, heads and rows of a table of scores, and of one about what is found inside bags."""
+    yield title, score_columns(found), score_rows(found)
+    if "localisation" in found:
+        inside = Localisation(**found["localisation"])
+        title = f"Inside bags, {inside.n_both_kinds} of them with instances of both kinds"
+        yield title, ["score", "model", "middle of the bag"], inside.rows()
 
 
 def score_rows(found: dict[str, Any]) -> list[list[str]]:
@@ -127,4 +147,4 @@ def model_path(path: Path) -> Path:
 
 
 def _digits(value: float) -> str:
-    return "-" if math.isnan(value) else f"{value:.4f}"
+    return ABSENT if math.isnan(value) else f"{value:.4f}"
