@@ -85,12 +85,14 @@ def predict(
 
 def _scores(scores: dict[str, Any] | None, inside: Localisation | None) -> list[str]:
     """What the known slice labels say about the prediction, in words."""
+    from psimil.results.localisation import shown
+
     if scores is None or inside is None:
         return []
     found = [f"{name} {model} (middle of the scan {middle})" for name, model, middle in inside.rows("scan", "slice")]
     return [
-        f"Against the given slice labels: scan AUC {scores['scans']['auc']:.3f}, slice AUC "
-        f"{scores['slices']['auc']:.3f}, slice F1 {scores['slices']['f1']:.3f}, AUC of the standard deviation for "
-        f"wrong slices {scores['uncertainty_auc']:.3f}.",
+        f"Against the given slice labels: scan AUC {shown(scores['scans']['auc'], 3)}, slice AUC "
+        f"{shown(scores['slices']['auc'], 3)}, slice F1 {shown(scores['slices']['f1'], 3)}, AUC of the standard "
+        f"deviation for wrong slices {shown(scores['uncertainty_auc'], 3)}.",
         f"Inside scans, {inside.n_both_kinds} of them with slices of both kinds: {'; '.join(found)}.",
     ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from psimil.cli.exits import printable
 from psimil.estimators.inputs import check_fingerprint_of
 from psimil.foundations.errors import InputError
-from psimil.results.localisation import ABSENT, Localisation, Places
+from psimil.results.localisation import Localisation, Places, shown
 from psimil.results.metrics import bag_metrics, instance_metrics
 
 if TYPE_CHECKING:
@@ -85,7 +84,7 @@ def score_rows(found: dict[str, Any]) -> list[list[str]]:
     """The scores as rows of a table: name, bags, instances."""
     columns = [found[level] for level in ("bags", "instances") if level in found]
     names = {"accuracy": "accuracy", "f1": "F1", "auc": "AUC", "log_loss": "log-loss", "brier": "Brier", "ece": "ECE"}
-    return [[shown, *(_digits(column[name]) for column in columns)] for name, shown in names.items()]
+    return [[text, *(shown(column[name], 4) for column in columns)] for name, text in names.items()]
 
 
 def score_columns(found: dict[str, Any]) -> list[str]:
@@ -144,7 +143,3 @@ def load(path: Path) -> PsiVGPMIL:
 def model_path(path: Path) -> Path:
     """The model file that a path names: itself, or that of the run directory of a fit."""
     return path / "model.safetensors" if path.is_dir() else path
-
-
-def _digits(value: float) -> str:
-    return ABSENT if math.isnan(value) else f"{value:.4f}"

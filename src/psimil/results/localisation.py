@@ -91,8 +91,8 @@ class Localisation(NamedTuple):
         names = (f"{instance} AUC", f"{instance} AUC within {bag}s", f"localisation error{unit}")
         columns = (self.model, self.middle)
         return [
-            [shown, *(_text(column[name], 2 if name == NAMES[-1] else 4) for column in columns)]
-            for name, shown in zip(NAMES, names, strict=True)
+            [text, *(shown(column[name], 2 if name == NAMES[-1] else 4) for column in columns)]
+            for name, text in zip(NAMES, names, strict=True)
         ]
 
 
@@ -220,5 +220,12 @@ def _mean(values: Vector) -> float:
     return float(values.mean()) if len(values) else math.nan
 
 
-def _text(value: float, digits: int) -> str:
+def shown(value: float, digits: int) -> str:
+    """A score with its digits, n/a where it is undefined.
+
+    Examples
+    --------
+    >>> shown(0.51234, 3), shown(math.nan, 3)
+    ('0.512', 'n/a')
+    """
     return ABSENT if math.isnan(value) else f"{value:.{digits}f}"
