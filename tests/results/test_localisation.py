@@ -121,6 +121,14 @@ def test_the_order_of_rows_and_a_mirror_change_nothing():
         assert other.middle == pytest.approx(found.middle, rel=1e-9)
 
 
+@pytest.mark.parametrize("n", [2, 5, 8, 31])
+def test_both_sides_of_the_middle_tie(n):
+    """Also where 0.1 cannot be written exactly, so that distances to the middle differ in their last bits."""
+    positions = 0.1 * np.arange(n) - 123.45
+    closeness = closeness_to_middle([0, n], positions)
+    assert closeness.tolist() == closeness[::-1].tolist() and len(set(closeness)) == (n + 1) // 2
+
+
 def test_a_gap_moves_the_middle():
     """By rows the middle of five is the third; with a gap after the fourth it is the fourth."""
     offsets, positions = [0, 5], [0.0, 5.0, 10.0, 15.0, 30.0]
