@@ -16,6 +16,7 @@ from psimil import VGPMIL
 from psimil.datasets import load_cq500, load_musk1, load_musk2, load_rsna
 from psimil.model.bags import Bags
 from psimil.paper.experiments.splits import nested_split
+from psimil.results.localisation import Places, auc_within_bags, closeness_to_middle
 
 Array = NDArray[Any]
 
@@ -33,18 +34,6 @@ class NeighbourSettings:
     seed: int = 2026
 
 
-def within_scan_auc(score: Array, truth: Array, offsets: Array) -> float:
-    """Mean slice AUC over the scans that have slices of both kinds.
-
-    Examples
-    --------
-    >>> within_scan_auc(np.array([0.1, 0.9, 0.5]), np.array([0, 1, 0]), np.array([0, 2, 3]))
-    1.0
-    """
-    pairs = [(truth[a:b], score[a:b]) for a, b in pairwise(offsets)]
-    return float(np.mean([roc_auc_score(one, other) for one, other in pairs if 0 < one.sum() < len(one)]))
-
-
 def shuffled(bags: Bags, rng: np.random.Generator) -> tuple[Bags, Array]:
     """Bags with the instances of each in a random order, and where they come from."""
     order = np.concatenate([a + rng.permutation(b - a) for a, b in pairwise(bags.offsets)])
@@ -55,7 +44,7 @@ def scan_rows(directory: str, settings: NeighbourSettings) -> Iterator[dict[str,
     """A row for each CNN and way: trained on CQ500, tested on RSNA."""
     for cnn in settings.cnns:
         learn, unseen = load_cq500(directory, cnn), load_rsna(directory, cnn)
-        middle = -np.abs(np.concatenate([np.arange(n) - 0.5 * (n - 1) for n in unseen.bags.sizes]))
+        middle = closeness_to_middle(unseen.bags.offsets, Places.of_rows(unseen.bags.offsets).positions)
         for way in WAYS:
             train, test, truth = learn.bags, unseen.bags, unseen.y_instances
             if way.endswith("shuffled"):
@@ -68,9 +57,9 @@ def scan_rows(directory: str, settings: NeighbourSettings) -> Iterator[dict[str,
             yield {"data": "scans", "cnn": cnn, "way": way, "J": model.model_.coupling,
                    "bag_auc": roc_auc_score(unseen.y, found.log_odds), "log_loss": log_loss(unseen.y, found.prob),
                    "slice_auc": roc_auc_score(truth, found.instance_log_odds),
-                   "within": within_scan_auc(found.instance_log_odds, truth, test.offsets),
+                   "within": auc_within_bags(truth, found.instance_log_odds, test.offsets),
                    "f1": f1_score(truth, found.instance_label), "seconds": seconds,
-                   "middle": within_scan_auc(middle, unseen.y_instances, test.offsets)}  # fmt: skip
+                   "middle": auc_within_bags(unseen.y_instances, middle, test.offsets)}  # fmt: skip
 
 
 def classic_rows(name: str, settings: NeighbourSettings) -> Iterator[dict[str, Any]]:

@@ -92,6 +92,10 @@ def test_evaluate_says_what_was_measured_where(files):
     clf = PsiVGPMIL.load(files / "run" / "model.safetensors")
     assert facts["bags"]["accuracy"] == pytest.approx(np.mean(clf.predict(table.bags) == table.y))
     assert facts["measured_on"] == "test.csv" and facts["n_bags"] == 30 and facts["warnings"] == []
+    inside = facts["localisation"]  # the model is no chain and no position was named: bags have no order
+    assert "n/a" in done.stdout and "--position" in done.stdout
+    assert inside["unit"] is None and set(inside["middle"].values()) == {None}
+    assert inside["model"]["auc"] == facts["instances"]["auc"] and inside["model"]["localisation_error"] is None
 
 
 def test_info(files):

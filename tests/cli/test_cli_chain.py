@@ -47,6 +47,82 @@ def test_predictions_are_those_of_the_model(run):
     assert model.model_.coupling > 0
 
 
+@pytest.fixture(scope="module")
+def known(run):
+    """The table with instance labels and uneven places, its rows shuffled."""
+    table = pd.read_csv(run / "bags.csv")
+    rng = np.random.default_rng(0)
+    table["instance_label"] = table["label"] * rng.integers(0, 2, len(table))
+    table["place"] = np.tile([0.0, 5.0, 10.0, 15.0, 20.0, 60.0], 24)
+    table.to_csv(run / "known.csv", index=False)
+    table.sample(frac=1, random_state=1).to_csv(run / "shuffled.csv", index=False)
+    return table
+
+
+def inside_by_hand(table, log_odds, places):
+    """AUC within bags by pairs, and the mean distance to the nearest positive instance."""
+    areas, errors = [], []
+    for _, part in table.assign(score=log_odds, at=places).groupby("bag"):
+        yes, no = part[part["instance_label"] == 1], part[part["instance_label"] == 0]
+        if len(yes):
+            errors.append((yes["at"] - part.loc[part["score"].idxmax(), "at"]).abs().min())
+        if len(yes) and len(no):
+            areas.append((yes["score"].to_numpy()[:, None] > no["score"].to_numpy()).mean())
+    return pytest.approx(np.mean(areas)), pytest.approx(np.mean(errors)), len(areas), len(errors)
+
+
+def asked(run, *more):
+    done = call("evaluate", run / "run", *more, "--json")
+    assert done.exit_code == 0, done.output
+    inside = json.loads(done.stdout)["localisation"]
+    counts = inside["n_both_kinds"], inside["n_positive"]
+    return inside, (inside["model"]["auc_within_bags"], inside["model"]["localisation_error"], *counts)
+
+
+def test_a_chain_is_evaluated_in_rows(run, known):
+    inside, found = asked(run, run / "known.csv")
+    model = PsiVGPMIL.load(run / "run" / "model.safetensors")
+    bags = Bags.from_frame(known, features=["a", "b"])
+    log_odds = model.predict_dist(bags).instance_log_odds
+    assert found == inside_by_hand(known, log_odds, np.tile(np.arange(6), 24))
+    assert inside["unit"] == "rows" and 0 <= inside["middle"]["auc_within_bags"] <= 1
+
+
+def test_positions_give_order_and_gaps_whatever_the_order_of_rows(run, known):
+    """The last instance of each bag is far from the others: no link leads to it, and the middle is nearer to it."""
+    inside, found = asked(run, run / "shuffled.csv", "--position", "place")
+    model = PsiVGPMIL.load(run / "run" / "model.safetensors")
+    bags = Bags.from_frame(known, features=["a", "b"]).in_order(known["place"].to_numpy())
+    assert bags.links[4] == 0
+    log_odds = model.predict_dist(bags).instance_log_odds
+    assert found == inside_by_hand(known, log_odds, known["place"])
+    _, *middle = inside_by_hand(known, -(known["place"] - 30).abs(), known["place"])
+    assert inside["unit"] == "place" and inside["middle"]["localisation_error"] == middle[0]
+
+
+def test_what_is_found_inside_bags_is_shown(run, known):
+    shown = call("evaluate", run / "run", run / "known.csv", "--position", "place").output
+    for text in ("Inside bags", "middle of the bag", "instance AUC within bags", "localisation error, place"):
+        assert text in shown
+    assert "n/a" not in shown and "--position" not in shown
+    assert "Inside bags" not in call("evaluate", run / "run", run / "bags.csv").output  # no instance labels
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        (None, 'has no column "place"'),
+        (["far"] * 6, 'column "place" must hold numbers'),
+        ([0, 1, "", 3, 4, 5], 'column "place" must hold a position in every row, row 3 has none'),
+    ],
+)
+def test_positions_that_are_none_are_refused(run, known, tmp_path, cells, message):
+    table = known.drop(columns="place") if cells is None else known.assign(place=np.tile(np.array(cells, object), 24))
+    table.to_csv(tmp_path / "bad.csv", index=False)
+    done = call("evaluate", run / "run", tmp_path / "bad.csv", "--position", "place")
+    assert done.exit_code == 65 and message in done.output
+
+
 def test_another_word_is_refused(run):
     done = call("fit", run / "bags.csv", "--labels", "ring", "--out", run / "other")
     assert done.exit_code != 0

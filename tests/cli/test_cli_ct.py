@@ -145,7 +145,11 @@ def test_demo_runs_from_files_to_scores(tmp_path, monkeypatch):
     done = call("ct", "demo", "--out", "my demo", "--train", 8, "--test", 4)
     assert done.exit_code == 0, done.output
     assert "slice AUC, Gaussian process" in done.stdout
-    assert len(pd.read_csv(tmp_path / "my demo" / "scores.csv")) == 7
+    scores = pd.read_csv(tmp_path / "my demo" / "scores.csv").set_index("score")["value"]
+    assert len(scores) == 11 and "nan" not in done.stdout
+    assert {"slice AUC within scans, middle of the scan", "localisation error in mm, Gaussian process"} <= set(
+        scores.index
+    )
     assert len(list((tmp_path / "my demo" / "figures").glob("*.png"))) == 4
     line = next(line for line in done.stdout.splitlines() if line.startswith("  ") and " view " in line)
     verb, results, option, dicom = shlex.split(line)[-4:]

@@ -223,6 +223,26 @@ def test_truth_scores_are_those_of_the_tables(results):
     assert "scores" not in CTResults(results.slices, found).facts()
 
 
+def test_localisation_is_in_millimetres_of_the_scan(results):
+    """By hand: from the most probable slice to the nearest positive one; slices are 20 mm apart in these studies."""
+    inside = results.facts()["localisation"]
+    errors = []
+    parts = zip(
+        results.slices,
+        *map(results.prediction.split, (results.prediction.instance_log_odds, results.truth)),
+        strict=True,
+    )
+    for part, log_odds, truth in parts:
+        if truth.any():
+            errors.append(abs(part.positions[log_odds.argmax()] - part.positions[truth == 1]).min())
+    assert inside["model"]["localisation_error"] == pytest.approx(np.mean(errors))
+    gaps = np.diff(results.slices[0].positions)
+    assert inside["middle"]["localisation_error"] % (gaps[0] / 4) == pytest.approx(0.0, abs=1e-6) and gaps[0] > 1
+    assert (inside["unit"], inside["n_positive"]) == ("mm", len(errors)) and len(errors) > 0
+    unknown = CTResults(results.slices, results.prediction)
+    assert unknown.localisation() is None and "localisation" not in unknown.facts()
+
+
 def test_slice_labels(tmp_path, results):
     with pytest.raises(MissingFile):
         read_slice_labels(tmp_path / "none.csv")

@@ -16,6 +16,8 @@ from psimil.paper.experiments.material import TO_CQ500, TO_RSNA, split_of
 from psimil.paper.experiments.models import CANDIDATES, REGISTRY, entry
 from psimil.paper.experiments.trial import run_trial
 from psimil.paper.experiments.verdict import Verdict, restored
+from psimil.results.localisation import NAMES as INSIDE
+from psimil.results.localisation import auc_within_bags, closeness_to_middle, localisation_error
 from psimil.results.metrics import NAMES
 
 DATA = Path(os.environ.get("PSIMIL_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
@@ -26,6 +28,7 @@ FACTS = {
 }  # fmt: skip
 OURS = {"standardize", "aggregate", "kernel", "passes", "select_accuracy"}
 SCORES = {f"{level}_{name}" for level in ("bag", "instance") for name in NAMES}
+SCORES |= {f"{level}_{name}" for level in ("instance", "middle") for name in INSIDE}
 SMALL = {"n_inducing": 10}
 JOBS = {
     "svm": Job("musk1", "nested", "svm", split=1),
@@ -52,7 +55,8 @@ def test_a_row_has_every_column_and_says_what_it_was_measured_on(done, name):
     assert (row["model"], row["preset"]) == (entry(job.model).label, entry(job.model).preset)
     assert (row["alpha"], row["beta"], row["n_inducing"]) == (job.alpha, job.beta, job.n_inducing)
     assert row["seconds"] > 0
-    assert all(np.isnan(row[f"instance_{score}"]) for score in NAMES)  # MUSK has no instance labels
+    unknown = SCORES - {f"bag_{score}" for score in NAMES}
+    assert all(np.isnan(row[score]) for score in unknown)  # MUSK has no instance labels
 
 
 @pytest.mark.parametrize("name", JOBS)
@@ -157,6 +161,26 @@ def test_stored_arrays_give_the_prediction_back_bit_by_bit(model, aggregate, tmp
     assert scores["bag_auc"] == pytest.approx(roc_auc_score(y, prediction.log_odds))
 
 
+@pytest.mark.parametrize("ordered", [True, False])
+def test_scores_inside_bags_are_in_rows_where_bags_have_an_order(ordered):
+    """Chosen bags keep their order; without one, neither the middle nor a distance means anything."""
+    bags, y, y_instances = make_bags(n_bags=12, seed=1)
+    chosen = (bags.in_order() if ordered else bags)[np.arange(8)]
+    truth = LabelledBags(chosen, y[:8], y_instances[: len(chosen.X)])
+    log_odds = np.random.default_rng(0).normal(size=len(chosen.X))
+    scores = Verdict(np.zeros(8), np.ones(8), instance_log_odds=log_odds).scores(truth)
+    asked = truth.y_instances, log_odds, chosen.offsets
+    rows = np.concatenate([np.arange(n) for n in chosen.sizes])
+    assert scores["instance_auc_within_bags"] == auc_within_bags(*asked)
+    if ordered:
+        assert scores["instance_localisation_error"] == localisation_error(*asked, rows) > 0
+        middle = closeness_to_middle(chosen.offsets, rows)
+        assert scores["middle_auc_within_bags"] == auc_within_bags(truth.y_instances, middle, chosen.offsets)
+    else:
+        assert all(np.isnan(scores[f"middle_{name}"]) for name in INSIDE)
+        assert np.isnan(scores["instance_localisation_error"])
+
+
 def test_a_baseline_has_no_uncertainty_and_no_instances(done):
     arrays = done["svm"].predictions[0]
     assert np.isnan(arrays["std"]).all() and "latent_mean" not in arrays
@@ -179,7 +203,8 @@ def test_stored_cnn_predictions(task, cnn, auc):
     assert round(row["bag_auc"], 4) == auc
     assert row["n_test"] == {TO_RSNA: 150, TO_CQ500: 490}[task]
     assert (row["task"], row["cnn"], row["measured_on"]) == (task, cnn, "held-out bags")
-    assert np.isnan(row["instance_auc"]) == (task == TO_CQ500)
+    for score in SCORES - {f"bag_{name}" for name in NAMES}:
+        assert np.isnan(row[score]) == (task == TO_CQ500), score
 
 
 @pytest.mark.data

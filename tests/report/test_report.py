@@ -97,6 +97,16 @@ def test_scores_are_those_of_the_known_bags_and_instances(sketches):
     assert {name: row["instances"] for name, row in found.items()} == slices
 
 
+def test_what_is_found_inside_scans_is_in_mm_beside_the_middle(sketches):
+    results = scan_results()
+    found, inside = Page(render_report(results, ONE)), results.localisation()
+    assert {key: row["model"] for key, row in found.inside.items()} == inside.model
+    assert {key: row["middle"] for key, row in found.inside.items()} == inside.middle
+    assert (inside.unit, inside.n_both_kinds) == ("mm", 3) and inside.middle["localisation_error"] > 1
+    assert "slice AUC within scans" in found.text and "localisation error, mm" in found.text
+    assert Page(render_report(feature_results(truth=TRUTH), ONE)).inside == {}
+
+
 def test_the_referral_curve_has_the_cost_of_refer(sketches):
     results = feature_results(truth=TRUTH)
     p, known = results.prediction, TRUTH >= 0

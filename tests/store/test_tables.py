@@ -66,6 +66,19 @@ def test_npz_with_ids(savez):
     assert read_bags(ascending).y.tolist() == [0, 1, 0]
 
 
+def test_positions_are_a_column_of_a_table(savez, tmp_path):
+    """Rows are put in order by a column that is no feature, with their labels; an archive has no columns."""
+    path = tmp_path / "bags.csv"
+    path.write_text("bag,label,instance_label,f,mm\nb,1,1,0.5,20\na,0,0,0.1,1\nb,1,0,0.7,5\nb,1,0,0.6,10\n")
+    table = read_bags(path, position="mm")
+    assert table.bags.X.ravel().tolist() == [0.7, 0.6, 0.5, 0.1] and table.feature_names == ("f",)
+    assert table.positions.tolist() == [5, 10, 20, 1] and table.y_instances.tolist() == [0, 0, 1, 0]
+    assert table.bags.links.tolist() == [1, 1, 0, 0] and read_bags(path, drop="mm").positions is None
+    archive = savez(X=np.ones((2, 1)), bag_ids=[1, 2])
+    with pytest.raises(InputError, match="Give positions in a"):
+        read_bags(archive, position="mm")
+
+
 def test_npz_with_offsets(savez):
     path = savez(X=np.arange(6.0).reshape(3, 2), offsets=[0, 1, 3], ids=["z", "a"], y=[1, 0], extra=[1])
     table = read_bags(path)

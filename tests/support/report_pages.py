@@ -42,13 +42,13 @@ class Page(HTMLParser):
 
     ``tags`` are its start tags with attributes in order, ``texts`` its text; ``open`` is what was not closed; ``bags``
     and ``instances`` hold the numbers of the worklist by bag, and of the tables by bag and instance; ``facts`` those
-    of the summary, ``scores`` those of the scores.
+    of the summary, ``scores`` those of the scores, ``inside`` those of what is found inside bags.
     """
 
     def __init__(self, text):
         super().__init__()
         self.tags, self.texts, self.open = [], [], []
-        self.bags, self.instances, self.facts, self.scores, self.bins = {}, {}, {}, {}, []
+        self.bags, self.instances, self.facts, self.scores, self.inside, self.bins = {}, {}, {}, {}, {}, []
         self._article, self._row = None, None
         self.feed(text)
         self.close()
@@ -72,6 +72,8 @@ class Page(HTMLParser):
             return self.bags.setdefault(int(found["data-bag"]), {})
         if "data-score" in found:
             return self.scores.setdefault(found["data-score"], {})
+        if "data-inside" in found:
+            return self.inside.setdefault(found["data-inside"], {})
         self.bins.append({})
         return self.bins[-1]
 

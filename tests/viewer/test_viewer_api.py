@@ -8,6 +8,7 @@ import pytest
 
 from psimil.figures import reliability_table
 from psimil.report.calls import Words, difference_words, reason_words, threshold_words
+from psimil.results.localisation import auc_within_bags, closeness_to_middle, localisation_error
 from psimil.results.metrics import bag_metrics
 from psimil.viewer.feedback_store import FeedbackStore
 from psimil.viewer.pages import TYPES, static_files
@@ -76,6 +77,41 @@ def test_without_truth_there_are_no_scores(tmp_path):
     results = replace(feature_results(), truth=np.full(30, -1, np.int8))
     summary = Browser(Viewed(results, FeedbackStore(tmp_path))).get("/api/set").json()
     assert (summary["has_truth"], summary["scores"], summary["reliability"]) == (False, None, None)
+    assert summary["inside"] is not None  # of the instances whose label is known
+    nothing = replace(results, instance_truth=np.full_like(results.instance_truth, -1))
+    assert Browser(Viewed(nothing, FeedbackStore(tmp_path))).get("/api/set").json()["inside"] is None
+
+
+def told(value):
+    return None if np.isnan(value) else value
+
+
+def test_what_is_found_inside_bags_is_told(client):
+    """Scans have positions in mm; tables have an order only if the model is a chain, which its card says."""
+    results, found = client.viewed.results, client.viewed.results.prediction
+    inside = client.get("/api/set").json()["inside"]
+    asked = results.instance_truth, found.instance_log_odds, found.offsets
+    assert inside["model"]["auc_within_bags"] == auc_within_bags(*asked)
+    scans = results.kind == "ct"
+    error = localisation_error(*asked, results.positions) if scans else None
+    assert (inside["unit"], inside["model"]["localisation_error"]) == ("mm" if scans else None, error)
+    middle = closeness_to_middle(found.offsets, results.positions) if scans else None
+    expected = auc_within_bags(results.instance_truth, middle, found.offsets) if scans else np.nan
+    assert inside["middle"]["auc_within_bags"] == told(expected)
+    known = [set(part[part >= 0].tolist()) for part in found.split(results.instance_truth)]
+    assert inside["n_both_kinds"] == known.count({0, 1}) > 0
+    assert inside["n_positive"] == sum(1 in part for part in known)
+
+
+def test_the_rows_of_a_chain_are_in_order(tmp_path):
+    results = feature_results()
+    chain = replace(results, model=dict(results.model) | {"labels": "a chain, neighbours linked by J = 1"})
+    inside = Browser(Viewed(chain, FeedbackStore(tmp_path))).get("/api/set").json()["inside"]
+    rows = np.concatenate([np.arange(n) for n in np.diff(results.prediction.offsets)])
+    error = localisation_error(
+        results.instance_truth, results.prediction.instance_log_odds, results.prediction.offsets, rows
+    )
+    assert (inside["unit"], inside["model"]["localisation_error"]) == ("rows", error)
 
 
 def test_bags_are_the_prediction(client):

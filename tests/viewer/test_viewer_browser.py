@@ -328,6 +328,20 @@ def test_bags_of_features_show_what_tells(visit):
     assert shown[-2:] == [results.own_effect[row], results.bag_effect[row]]
 
 
+@pytest.mark.parametrize("kind", ["ct", "features"])
+def test_what_is_found_inside_bags_stands_beside_the_worklist(visit, kind):
+    visited = visit(kind)
+    page, found = visited.page, visited.viewed.results.localisation()
+    lists = page.locator("#inside dl:visible").all_inner_texts()
+    shown = [found.model, found.middle] if kind == "ct" else [found.model]
+    values = [["n/a" if np.isnan(v) else f"{v:.3f}" for v in scores.values()] for scores in shown]
+    assert [text.split("\n")[1::2] for text in lists] == values
+    names = ["Slice AUC", "Slice AUC within scans", "Localisation error, mm"]
+    bags = ["Instance AUC", "Instance AUC within bags", "Localisation error"]
+    assert lists[0].split("\n")[::2] == (names if kind == "ct" else bags)
+    assert f"over {found.n_both_kinds} " in page.locator("#inside-note").inner_text()
+
+
 def test_the_model_and_its_calibration_stand_beside_the_worklist(visit):
     page = visit("features").page
     assert page.locator("#model").inner_text().split("\n")[1] == CARD["model"]

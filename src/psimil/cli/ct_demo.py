@@ -32,6 +32,7 @@ def demo(
         from psimil.ct.results import write_results
         from psimil.files.environment import environment
         from psimil.files.rundir import opened
+        from psimil.results.localisation import shown
 
         studies = f"studies-{train}-{test}-{seed}"  # the same name, the same bytes: nothing old stays among them
         unseen = out / studies / "test" / "studies"
@@ -46,7 +47,7 @@ def demo(
                 write_results(run, done.results, figures=STRIPS, progress=step)
             table = score_table(done.scores)
             run.write_table("scores.csv", table)
-            rows = [[str(name), f"{value:.3f}"] for name, value in table.to_numpy()]
+            rows = [[str(name), shown(value, 3)] for name, value in table.to_numpy()]
             title = f"{test} synthetic scans that were not trained on; {train} scans taught by scan labels alone"
             lines = [f"| {name} | {value} |" for name, value in rows]
             run.write_text(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,6 +12,9 @@ from psimil.cli.exits import NOTE
 from psimil.cli.next_steps import ways_to_look
 from psimil.cli.options import Debug, Json, Out, Overwrite, Quiet
 from psimil.cli.shell import Shell
+
+if TYPE_CHECKING:
+    from psimil.results.localisation import Localisation
 
 
 def predict(
@@ -66,7 +69,7 @@ def predict(
                 f"{facts['failures']} scans could not be read (failures.csv).",
                 threshold_words(facts["bag_threshold"], facts["instance_threshold"], Words.of("ct")),
                 *(failure.reason for failure in refused[:1]),
-                *_scores(facts.get("scores")),
+                *_scores(facts.get("scores"), results.localisation()),
             ]
             run.write_text("summary.md", "# Prediction\n\n" + "\n\n".join([*lines, NOTE]) + "\n")
             run.finish()
@@ -80,12 +83,16 @@ def predict(
         shell.result(run=str(out), note=NOTE, **facts)
 
 
-def _scores(scores: dict[str, Any] | None) -> list[str]:
+def _scores(scores: dict[str, Any] | None, inside: Localisation | None) -> list[str]:
     """What the known slice labels say about the prediction, in words."""
-    if scores is None:
+    from psimil.results.localisation import shown
+
+    if scores is None or inside is None:
         return []
+    found = [f"{name} {model} (middle of the scan {middle})" for name, model, middle in inside.rows("scan", "slice")]
     return [
-        f"Against the given slice labels: scan AUC {scores['scans']['auc']:.3f}, slice AUC "
-        f"{scores['slices']['auc']:.3f}, slice F1 {scores['slices']['f1']:.3f}, AUC of the standard deviation for "
-        f"wrong slices {scores['uncertainty_auc']:.3f}."
+        f"Against the given slice labels: scan AUC {shown(scores['scans']['auc'], 3)}, slice AUC "
+        f"{shown(scores['slices']['auc'], 3)}, slice F1 {shown(scores['slices']['f1'], 3)}, AUC of the standard "
+        f"deviation for wrong slices {shown(scores['uncertainty_auc'], 3)}.",
+        f"Inside scans, {inside.n_both_kinds} of them with slices of both kinds: {'; '.join(found)}.",
     ]

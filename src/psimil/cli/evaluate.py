@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from psimil.cli.arguments import MODEL, TABLE, check_arguments
 from psimil.cli.exits import NOTE, printable
-from psimil.cli.options import BagColumn, BagFile, Debug, InstanceColumn, Json, LabelColumn, ModelFile, Quiet
+from psimil.cli.options import (
+    BagColumn,
+    BagFile,
+    Debug,
+    InstanceColumn,
+    Json,
+    LabelColumn,
+    ModelFile,
+    PositionColumn,
+    Quiet,
+)
 from psimil.cli.shell import Shell
 
 
@@ -14,14 +24,19 @@ def evaluate(
     bag: BagColumn = "bag",
     label: LabelColumn = None,
     instance_label: InstanceColumn = None,
+    position: PositionColumn = None,
     as_json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Print bag scores, and instance scores when the file has instance labels."""
+    """Print bag scores, and instance scores when the file has instance labels.
+
+    Bags are in order if --position says so or the model is a chain: then it says also how far from a positive instance
+    the most probable one is, and what the middle of the bag would find without any feature.
+    """
     shell = Shell(as_json, quiet)
     with shell.listening():
-        from psimil.cli.results import check_columns, labelled, load, named_features, score_columns, score_rows, scores
+        from psimil.cli.results import check_columns, labelled, load, named_features, places_of, score_tables, scores
         from psimil.store.tables import read_bags
 
         check_arguments("evaluate", (model, MODEL), (bags, TABLE))
@@ -29,17 +44,26 @@ def evaluate(
         names = named_features(getattr(estimator, "feature_names_in_", None), bags)
         table = labelled(
             read_bags(
-                bags, bag=bag, label=label, instance_label=instance_label, features=names, classes=estimator.classes
+                bags,
+                bag=bag,
+                label=label,
+                instance_label=instance_label,
+                features=names,
+                classes=estimator.classes,
+                position=position,
             ),
             bags,
         )
         check_columns(estimator, table, bags)
-        found = scores(estimator.predict_dist(table.bags), table)
+        found = scores(estimator.predict_dist(table.bags), table, places_of(table, estimator, position))
         name = printable(bags.name)
-        shell.table(f"Measured on {name}", score_columns(found), score_rows(found))
+        for title, heads, rows in score_tables(f"Measured on {name}", found):
+            shell.table(title, heads, rows)
         thresholds = f"Bag threshold {found['bag_threshold']:.4g}"
         if "instances" in found:
             thresholds += f", instance threshold {found['instance_threshold']:.4g}"
+            if found["localisation"]["unit"] is None:
+                shell.say("Where bags are in order, name the column of positions: --position.")
         shell.say(
             f"{thresholds}, as stored with the model.",
             f"If the model was trained on {name}, these scores say nothing about new bags.",

@@ -216,11 +216,12 @@ def _train(
 
 
 def _tell(shell: Shell, facts: dict[str, Any], out: str) -> None:
-    from psimil.cli.results import feature_lines, score_columns, score_rows
+    from psimil.cli.results import feature_lines, score_tables
 
     shell.say(*feature_lines(facts["features"]))
     for part in facts["metrics"].values():
-        shell.table(f"Scores, {part['measured_on']}", score_columns(part), score_rows(part))
+        for title, heads, rows in score_tables(f"Scores, {part['measured_on']}", part):
+            shell.table(title, heads, rows)
     shell.say(
         f"{facts['n_iter']} passes in {facts['seconds']:.1f} s, bound {facts['elbo']:.5g}"
         + ("." if facts["converged"] else " (not settled)."),

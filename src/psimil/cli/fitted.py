@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from psimil.cli.config import config_text
 from psimil.cli.exits import NOTE, printable
-from psimil.cli.results import bag_frame, instance_frame, score_columns, score_rows, scores
+from psimil.cli.results import bag_frame, instance_frame, places_of, score_tables, scores
 from psimil.cli.shell import finite
 from psimil.figures import (
     bag_table,
@@ -78,16 +78,16 @@ def _metrics(
     validation: Path | None,
     learned_from_instances: bool,
 ) -> dict[str, Any]:
-    found = scores(estimator.loo_.prediction, table)
+    found = scores(estimator.loo_.prediction, table, places_of(table, estimator))
     if learned_from_instances:  # scores on labels that were given to the fit would flatter it
-        for key in ("instances", "instance_threshold", "n_instances"):
+        for key in ("instances", "instance_threshold", "n_instances", "localisation"):
             found.pop(key, None)
     metrics = {"out_of_bag": {"measured_on": f"out-of-bag on the training bags of {printable(name)}", **found}}
     if held_out is not None and validation is not None:
         used = " (used for early stopping)" if estimator.early_stopping in ("auc", "log_loss") else ""
         metrics["validation"] = {
             "measured_on": f"bags of {printable(validation.name)}{used}",
-            **scores(estimator.predict_dist(held_out.bags), held_out),
+            **scores(estimator.predict_dist(held_out.bags), held_out, places_of(held_out, estimator)),
         }
     return metrics
 
@@ -122,9 +122,9 @@ def _summary(facts: dict[str, Any], name: str, referral: str) -> str:
         ", ".join(f"`{printable(feature)}`" for feature in facts["features"]), "",
     ]  # fmt: skip
     for part in facts["metrics"].values():
-        heads = score_columns(part)
-        lines += [f"## Scores, {part['measured_on']}", "", f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
-        lines += [f"| {' | '.join(row)} |" for row in score_rows(part)] + [""]
+        for title, heads, rows in score_tables(f"Scores, {part['measured_on']}", part):
+            lines += [f"## {title}", "", f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+            lines += [f"| {' | '.join(row)} |" for row in rows] + [""]
     lines += [
         "`bags.csv` and `instances.csv` hold out-of-bag predictions: each bag's own contribution is taken out.",
         "That is optimistic, because kernel, inducing points and the other bags were learned with the bag present;",

@@ -90,6 +90,10 @@ InstanceColumn = Annotated[
         "--instance-label", metavar="COLUMN", help='Column of the instance labels; "instance_label" if there is one.'
     ),
 ]
+PositionColumn = Annotated[
+    str | None,
+    typer.Option("--position", metavar="COLUMN", help="Column of the positions of instances along their bag."),
+]
 FeatureNames = Annotated[
     list[str] | None,
     typer.Option(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 from psimil.cli.exits import printable
 from psimil.estimators.inputs import check_fingerprint_of
 from psimil.foundations.errors import InputError
+from psimil.results.localisation import Localisation, Places, shown
 from psimil.results.metrics import bag_metrics, instance_metrics
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     import pandas as pd
 
@@ -45,7 +45,14 @@ def instance_frame(prediction: Prediction, table: BagTable) -> pd.DataFrame:
     return frame
 
 
-def scores(prediction: Prediction, table: BagTable) -> dict[str, Any]:
+def places_of(table: BagTable, estimator: PsiVGPMIL, position: str | None = None) -> Places | None:
+    """Where the instances are: by the column ``position``, by their rows where these are in order, or nowhere."""
+    if table.positions is not None and position is not None:
+        return Places(table.positions, position)
+    return Places.of_rows(table.bags.offsets) if estimator.labels == "chain" else None
+
+
+def scores(prediction: Prediction, table: BagTable, places: Places | None = None) -> dict[str, Any]:
     """Bag scores, and instance scores where labels are known, with the thresholds used."""
     found: dict[str, Any] = {}
     if table.y is not None:
@@ -58,14 +65,26 @@ def scores(prediction: Prediction, table: BagTable) -> dict[str, Any]:
         )
         found["instance_threshold"] = prediction.instance_threshold
         found["n_instances"] = int((table.y_instances >= 0).sum())
+        found["localisation"] = Localisation.of(
+            table.y_instances, prediction.instance_log_odds, prediction.offsets, places
+        )._asdict()
     return found
+
+
+def score_tables(title: str, found: dict[str, Any]) -> Iterator[tuple[str, list[str], list[list[str]]]]:
+    """Title, heads and rows of a table of scores, and of one about what is found inside bags."""
+    yield title, score_columns(found), score_rows(found)
+    if "localisation" in found:
+        inside = Localisation(**found["localisation"])
+        title = f"Inside bags, {inside.n_both_kinds} of them with instances of both kinds"
+        yield title, ["score", "model", "middle of the bag"], inside.rows()
 
 
 def score_rows(found: dict[str, Any]) -> list[list[str]]:
     """The scores as rows of a table: name, bags, instances."""
     columns = [found[level] for level in ("bags", "instances") if level in found]
     names = {"accuracy": "accuracy", "f1": "F1", "auc": "AUC", "log_loss": "log-loss", "brier": "Brier", "ece": "ECE"}
-    return [[shown, *(_digits(column[name]) for column in columns)] for name, shown in names.items()]
+    return [[text, *(shown(column[name], 4) for column in columns)] for name, text in names.items()]
 
 
 def score_columns(found: dict[str, Any]) -> list[str]:
@@ -124,7 +143,3 @@ def load(path: Path) -> PsiVGPMIL:
 def model_path(path: Path) -> Path:
     """The model file that a path names: itself, or that of the run directory of a fit."""
     return path / "model.safetensors" if path.is_dir() else path
-
-
-def _digits(value: float) -> str:
-    return "-" if math.isnan(value) else f"{value:.4f}"

@@ -68,7 +68,7 @@ def run_demo(
     scores["attention_slice_auc"] = area(results.truth, attention)
     T = np.maximum.reduceat(results.truth, results.prediction.offsets[:-1])
     scores["cnn_scan_auc"] = area(T, model.extractor_.predict_proba(results.slices)[:, 1])
-    return Demo(model, results, scores)
+    return Demo(model, results, scores | {"localisation": results.facts()["localisation"]})
 
 
 def demo_pipeline(seed: int = 0, joint_epochs: int = 0) -> CTPipeline:
@@ -81,12 +81,17 @@ def score_table(scores: dict[str, Any]) -> pd.DataFrame:
     """The scores that the demo shows, one row each."""
     import pandas as pd
 
+    inside, middle = (scores["localisation"][score] for score in ("model", "middle"))
     rows = [
         ("scan AUC, Gaussian process", scores["scans"]["auc"]),
         ("scan AUC, attention CNN", scores["cnn_scan_auc"]),
         ("scan accuracy, Gaussian process", scores["scans"]["accuracy"]),
         ("slice AUC, Gaussian process", scores["slices"]["auc"]),
         ("slice AUC, attention weights", scores["attention_slice_auc"]),
+        ("slice AUC within scans, Gaussian process", inside["auc_within_bags"]),
+        ("slice AUC within scans, middle of the scan", middle["auc_within_bags"]),
+        ("localisation error in mm, Gaussian process", inside["localisation_error"]),
+        ("localisation error in mm, middle of the scan", middle["localisation_error"]),
         ("slice F1 at the stored threshold", scores["slices"]["f1"]),
         ("AUC of the standard deviation for wrong slices", scores["uncertainty_auc"]),
     ]

@@ -17,6 +17,7 @@ from psimil.ct.thumbnails import thumbnails
 from psimil.ct.truth import truth_scores
 from psimil.foundations.errors import InputError
 from psimil.inference.prediction import Prediction
+from psimil.results.localisation import Localisation, Places
 from psimil.results.result_set import ResultSet
 
 if TYPE_CHECKING:
@@ -51,6 +52,18 @@ class CTResults:
     series: Sequence[str] = ()
     model: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def positions(self) -> Array:
+        """(N,) millimetres along the axis, feet to head, scan after scan."""
+        return np.concatenate([part.positions for part in self.slices]).astype(np.float64)
+
+    def localisation(self) -> Localisation | None:
+        """How well the slices with a lesion are found inside scans, in millimetres; None without slice labels."""
+        if self.truth is None:
+            return None
+        places = Places(self.positions, "mm")
+        return Localisation.of(self.truth, self.prediction.instance_log_odds, self.prediction.offsets, places)
+
     def result_set(self) -> ResultSet:
         """What a page or a report shows about the scans."""
         found = self.truth
@@ -59,7 +72,7 @@ class CTResults:
             kind="ct",
             truth=None if found is None else np.maximum.reduceat(found, self.prediction.offsets[:-1]),
             instance_truth=found,
-            positions=np.concatenate([part.positions for part in self.slices]).astype(np.float64),
+            positions=self.positions,
             images=thumbnails(self.slices),
             notes=tuple("; ".join(part.notes) for part in self.slices),
             series=tuple(self.series) or None,
@@ -81,7 +94,7 @@ class CTResults:
         ``instance`` counts from 0, as in every table; ``slice`` from 1, as in the viewer and in DICOM reports.
         """
         frame = _with_slices(self.prediction.to_frame("instance"))
-        frame.insert(3, "position_mm", np.concatenate([part.positions for part in self.slices]))
+        frame.insert(3, "position_mm", self.positions)
         if self.truth is not None:
             frame.insert(4, "y", self.truth)
         return frame
@@ -131,7 +144,9 @@ class CTResults:
             "bag_threshold": found.threshold,
             "instance_threshold": found.instance_threshold,
         }
-        return facts if self.truth is None else facts | {"scores": truth_scores(found, self.truth)}
+        if self.truth is None or (inside := self.localisation()) is None:
+            return facts
+        return facts | {"scores": truth_scores(found, self.truth), "localisation": inside._asdict()}
 
     def order(self) -> Array:
         """(B,) scans from the most to the least probable."""

@@ -26,12 +26,14 @@ class BagTable:
     y : (B,) 1 for positive and 0 for negative bags, in the order of ``bags.ids``, or None.
     y_instances : (N,) instance labels in the order of ``bags.X``, -1 for unknown, or None.
     classes : what the file calls negative and positive bags.
+    positions : (N,) along each bag, in the order of ``bags.X``, which is theirs; None when no column was named.
     """
 
     bags: Bags
     y: NDArray[np.int64] | None
     y_instances: NDArray[np.int64] | None
     classes: Classes = ZERO_ONE
+    positions: NDArray[np.float64] | None = None
 
     @property
     def feature_names(self) -> tuple[str, ...]:

@@ -104,6 +104,23 @@ def as_numbers(column: pd.Series[Any], name: str) -> NDArray[np.float64]:
     raise InputError(f'column "{name}" must hold numbers, got {_first(column)} among them.')
 
 
+def as_positions(column: pd.Series[Any], name: str) -> NDArray[np.float64]:
+    """(n,) float64, all of them finite.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> as_positions(pd.Series([0.5, None]), "mm")
+    Traceback (most recent call last):
+    psimil.foundations.errors.InputError: column "mm" must hold a position in every row, row 2 has none.
+    """
+    found = as_numbers(column, name)
+    missing = np.flatnonzero(~np.isfinite(found))
+    if len(missing):
+        raise InputError(f'column "{name}" must hold a position in every row, row {missing[0] + 1} has none.')
+    return found
+
+
 def _first(column: pd.Series[Any]) -> str:
     try:
         return repr(column.dropna().iloc[0])

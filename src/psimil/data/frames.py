@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psimil.data.bagtable import BagTable, instance_labels, table_labels
-from psimil.data.columns import INSTANCE_LABEL, LABEL, as_labels, as_numbers, ids_as_text, whole_numbers
+from psimil.data.columns import INSTANCE_LABEL, LABEL, as_labels, as_numbers, as_positions, ids_as_text, whole_numbers
 from psimil.data.delimited import csv_options
 from psimil.data.feature_choice import Names, one_line
 from psimil.data.feature_columns import FeatureColumns
@@ -83,6 +83,7 @@ def table_from_frame(
     instance_label: str | None = None,
     features: Names = None,
     drop: Names = None,
+    position: str | None = None,
     **labels: Any,
 ) -> BagTable:
     """The bags in a data frame; the arguments are those of :func:`psimil.read_bags`.
@@ -94,7 +95,7 @@ def table_from_frame(
     >>> table.bags.X.tolist(), table.y.tolist()
     ([[0.5], [0.25]], [1, 0])
     """
-    for column in (bag, label, instance_label):
+    for column in (bag, label, instance_label, position):
         if column is not None and column not in frame.columns:
             raise InputError(
                 f'{name} has no column "{column}". Columns: {one_line(", ".join(map(str, frame.columns)))}.'
@@ -106,18 +107,21 @@ def table_from_frame(
     label = label or (LABEL if LABEL in frame.columns else None)
     instance_label = instance_label or (INSTANCE_LABEL if INSTANCE_LABEL in frame.columns else None)
     ids = ids_as_text(frame[bag], bag)
-    found = FeatureColumns(list(frame.columns), name, {bag, label, instance_label}, features, drop)
+    found = FeatureColumns(list(frame.columns), name, {bag, label, instance_label, position}, features, drop)
     found.look(frame, ids)
     chosen = found.names()
     X = np.column_stack([as_numbers(frame[column], column) for column in chosen])
     bags = Bags.from_arrays(X, whole_numbers(ids))
     bags = replace(bags, feature_names=tuple(map(str, chosen)))
+    along = None if position is None else as_positions(frame[position], position)
+    bags = bags if along is None else bags.in_order(along)
     known, y = (ZERO_ONE, None) if label is None else table_labels(bags, as_labels(frame[label], label), **labels)
     return BagTable(
         bags,
         y,
         None if instance_label is None else instance_labels(bags, as_numbers(frame[instance_label], instance_label)),
         known,
+        None if along is None else along[bags.rows],
     )
 
 

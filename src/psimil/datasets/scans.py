@@ -31,7 +31,8 @@ class Scans:
 
     Parameters
     ----------
-    bags : one bag per scan, ids are the scans' names in sorted order; ``bags.rows`` are the rows of the file.
+    bags : one bag per scan, ids are the scans' names in sorted order; ``bags.rows`` are the rows of the file. They are
+        in order (:meth:`psimil.Bags.in_order`) where the position is known.
     y : (B,) 1 for a scan with a hemorrhage.
     y_instances : (N,) the same of a slice, -1 where unknown.
     cnn_prob : (B,) probability that the CNN gives a scan, or None when the file has none.
@@ -96,7 +97,9 @@ def read_scans(
     rows = np.argsort(scan, kind="stable") if place is None else np.lexsort((place, scan))
     offsets = np.concatenate([[0], np.cumsum(np.bincount(scan))])
     bags = Bags(X[rows], offsets, ids, rows=rows)
-    position = np.arange(len(X)) - np.repeat(offsets[:-1], bags.sizes) if rows_in_order else None
+    position = None if place is None else place[rows]
+    if rows_in_order and place is None:
+        position = np.arange(len(X)) - np.repeat(offsets[:-1], bags.sizes)
 
     def per_slice(column: str) -> NDArray[np.int64] | None:
         return _binary(frame, column, path.name)[rows] if column in frame.columns else None
@@ -104,13 +107,13 @@ def read_scans(
     slice_labels = per_slice(SLICE_LABEL)
     has = [column in frame.columns for column in (CNN_PROB, CNN_PRED)]
     return Scans(
-        bags,
+        bags if position is None else bags.in_order(),
         _per_scan(bags, _binary(frame, LABEL, path.name), LABEL, path.name),
         np.full(len(X), UNKNOWN) if slice_labels is None else slice_labels,
         _per_scan(bags, _probability(frame, CNN_PROB, path.name), CNN_PROB, path.name) if has[0] else None,
         _per_scan(bags, _binary(frame, CNN_PRED, path.name), CNN_PRED, path.name) if has[1] else None,
         per_slice(CNN_SLICE),
-        position if place is None else place[rows],
+        position,
     )
 
 

@@ -9,6 +9,7 @@ from psimil.predictive.referral import UNLIKE
 from psimil.report.calls import Words
 from psimil.report.numerals import Numeral, count, decimal, probability
 from psimil.report.pictures import referral_uri, reliability_uri
+from psimil.results.localisation import NAMES as INSIDE
 from psimil.results.metrics import bag_metrics, instance_metrics
 from psimil.results.referral_curve import referral_cost
 from psimil.results.result_set import UNKNOWN, ResultSet
@@ -45,6 +46,8 @@ class Scores:
     calls : truth in words, numbers called positive and negative, and how many of both are to be referred.
     bins : rows of the reliability table: start, count, mean probability, share of positives with its interval.
     reliability, referral : pictures as data: URIs.
+    inside : key, name, score of the model and of the middle of the bag, for what is found inside bags.
+    n_inside : bags with instances of both kinds.
     cost : what the referral of the model costs on these bags, in words.
     """
 
@@ -56,6 +59,8 @@ class Scores:
     reliability: str
     referral: str
     cost: str
+    inside: list[tuple[str, str, Numeral, Numeral]]
+    n_inside: Numeral
 
 
 def scores(results: ResultSet) -> Scores | None:
@@ -85,7 +90,20 @@ def scores(results: ResultSet) -> Scores | None:
         reliability_uri(y, prob),
         referral_uri(y, prob, score, found.threshold),
         referral_cost(y, prob, score > 0, found.threshold).words,
+        *_inside(results),
     )
+
+
+def _inside(results: ResultSet) -> tuple[list[tuple[str, str, Numeral, Numeral]], Numeral]:
+    found, words = results.localisation(), Words.of(results.kind)
+    if found is None:
+        return [], count(0)
+    names = (name for name, *_ in found.rows(words.bag, words.instance))
+    rows = [
+        (key, name, decimal(found.model[key]), decimal(found.middle[key]))
+        for key, name in zip(INSIDE, names, strict=True)
+    ]
+    return rows, count(found.n_both_kinds)
 
 
 def _calls(results: ResultSet) -> list[tuple[str, Numeral, Numeral, Numeral]]:

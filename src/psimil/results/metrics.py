@@ -41,7 +41,7 @@ def bag_metrics(
     if not is_number(threshold) or not 0 <= threshold <= 1:
         raise InputError(f"threshold must be a number from 0 to 1, got {threshold!r}.")
     t, p = _labels_and_probabilities(y, prob)
-    score = p if log_odds is None else _vector(log_odds, "log-odds", len(t))
+    score = p if log_odds is None else as_vector(log_odds, "log-odds", len(t))
     called = p >= threshold
     both = 0 < t.sum() < len(t)
     return {
@@ -75,12 +75,12 @@ def instance_metrics(y_instances: Any, prob: Any, threshold: float = 0.5, log_od
     >>> instance_metrics([[0, -1], [1]], [[0.1, 0.9], [0.8]])["accuracy"]
     1.0
     """
-    t = _labels(_flat(y_instances))
-    p = _vector(_flat(prob), "probabilities", len(t))
+    t = as_instance_labels(y_instances)
+    p = as_vector(_flat(prob), "probabilities", len(t))
     known = t != UNKNOWN
     if not known.any():
         return dict.fromkeys(NAMES, float("nan"))
-    score = None if log_odds is None else _vector(_flat(log_odds), "log-odds", len(t))[known]
+    score = None if log_odds is None else as_vector(_flat(log_odds), "log-odds", len(t))[known]
     return bag_metrics(t[known], p[known], threshold, score)
 
 
@@ -119,11 +119,26 @@ def _labels_and_probabilities(y: ArrayLike, prob: ArrayLike) -> tuple[Vector, Ve
     wrong = np.flatnonzero(~np.isin(labels, (0, 1)))
     if len(wrong):
         raise InputError(f"label {wrong[0]} is {labels[wrong[0]]}; labels must be 0 or 1.")
-    p = _vector(prob, "probabilities", len(labels))
+    p = as_vector(prob, "probabilities", len(labels))
     outside = np.flatnonzero((p < 0) | (p > 1))
     if len(outside):
         raise InputError(f"probability {outside[0]} is {p[outside[0]]:g}; probabilities must be between 0 and 1.")
     return labels.astype(np.float64), p
+
+
+def as_instance_labels(y_instances: Any) -> NDArray[Any]:
+    """(N,) labels 0, 1 or -1 (unknown), also from one sequence per bag.
+
+    Examples
+    --------
+    >>> as_instance_labels([[0, 1], [-1]])
+    array([ 0,  1, -1])
+    """
+    labels = _labels(_flat(y_instances))
+    wrong = np.flatnonzero(~np.isin(labels, (0, 1, UNKNOWN)))
+    if len(wrong):
+        raise InputError(f"label {wrong[0]} is {labels[wrong[0]]}; labels must be 0 or 1. Give -1 where unknown.")
+    return labels
 
 
 def _flat(values: Any) -> Any:
@@ -152,7 +167,14 @@ def _labels(y: Any) -> NDArray[Any]:
     return labels
 
 
-def _vector(values: ArrayLike, what: str, length: int) -> Vector:
+def as_vector(values: ArrayLike, what: str, length: int) -> Vector:
+    """Finite numbers (length,), one per label; anything else is refused under the name ``what``.
+
+    Examples
+    --------
+    >>> as_vector([1, 2], "scores", 2)
+    array([1., 2.])
+    """
     try:
         given = np.asarray(values)
         vector = np.asarray(given, dtype=np.float64)

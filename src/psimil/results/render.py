@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 ABSENT = "–"
-WORDS = {"f1": "F1", "auc": "AUC", "ece": "ECE", "brier": "Brier", "cnn": "CNN"}
+WORDS = {"f1": "F1", "auc": "AUC", "ece": "ECE", "brier": "Brier", "cnn": "CNN", "middle": "middle of the bag:"}
 HEADINGS = {"n": "Runs", "n_inducing": "Inducing points", "n_train": "Training bags", "n_test": "Test bags"}
-SMALLER_IS_BETTER = ("log_loss", "brier", "ece", "seconds", "passes")
+SMALLER_IS_BETTER = ("log_loss", "brier", "ece", "localisation_error", "seconds", "passes")
 NEVER_POOLED = ("experiment", "protocol", "measured_on", "preset")
 LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
@@ -32,6 +32,8 @@ def heading(column: str) -> str:
     --------
     >>> heading("instance_f1"), heading("measured_on"), heading("n_inducing")
     ('Instance F1', 'Measured on', 'Inducing points')
+    >>> heading("instance_auc_within_bags"), heading("middle_localisation_error")
+    ('Instance AUC within bags', 'Middle of the bag: localisation error')
     """
     words = [WORDS.get(word, word) for word in column.replace("log_loss", "log-loss").split("_")]
     text = " ".join(words)
@@ -133,7 +135,8 @@ def to_latex(
     digits : after the point.
     headings : by column or metric; None takes :func:`heading`.
     best_within : columns; the best mean of each metric is bold among the rows that agree in them. Smaller is better for
-        log-loss, Brier score, calibration error, seconds and passes. Means that print the same are equally good.
+        log-loss, Brier score, calibration and localisation error, seconds and passes. Means that print the same are
+        equally good.
 
     Examples
     --------

@@ -18,6 +18,7 @@ from psimil.inference.prediction import Prediction
 from psimil.predictive.aggregates import BagMoments
 from psimil.predictive.drawn import Bounds
 from psimil.predictive.moments import InstanceMoments
+from psimil.results.localisation import Localisation, Places
 from psimil.results.result_file import NAME, read_result, write_result
 
 if TYPE_CHECKING:
@@ -123,6 +124,17 @@ class ResultSet:
     def has_instance_truth(self) -> bool:
         """Whether the label of at least one instance is known."""
         return bool((self.instance_truth != UNKNOWN).any())
+
+    def localisation(self) -> Localisation | None:
+        """What is found inside bags, in mm for CT slices and else in rows; None when no instance label is known."""
+        if not self.has_instance_truth:
+            return None
+        found, places = self.prediction, None
+        if self.positions is not None:
+            places = Places(self.positions, "mm")
+        elif "labels" in self.model:  # the card of a model whose rows are in order, a chain
+            places = Places.of_rows(found.offsets)
+        return Localisation.of(self.instance_truth, found.instance_log_odds, found.offsets, places)
 
     def __len__(self) -> int:
         """Number of bags."""

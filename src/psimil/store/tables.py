@@ -35,6 +35,7 @@ def read_bags(
     positive: str | None = None,
     classes: Classes | None = None,
     labels_optional: bool = False,
+    position: str | None = None,
 ) -> BagTable:
     r"""Bags from a file with one row per instance.
 
@@ -55,6 +56,8 @@ def read_bags(
     positive : the label of positive bags; needed unless labels are 0 and 1, False and True, or -1 and 1.
     classes : the two classes of a model, when the file is to be scored by it; other labels are refused.
     labels_optional : leave out labels that cannot be used, with a warning, instead of refusing them.
+    position : column of the positions along each bag, by which its instances are put in order, see
+        :meth:`psimil.Bags.in_order`; None where rows have no order, or are in it. Archives and stores have none.
 
     Returns
     -------
@@ -79,6 +82,10 @@ def read_bags(
     """
     path = as_path(path)
     labels: dict[str, Any] = {"positive": positive, "classes": classes, "optional": labels_optional}
+    if position is not None and (path.is_dir() or path.name.endswith(".npz")):
+        raise InputError(
+            f'{path.name} has no column "{position}". Give positions in a .csv, .tsv, .txt or .parquet file.'
+        )
     if path.is_dir():
         if is_store(path):
             return _of_store(open_store(path).table(), path.name, features, drop, classes, optional=labels_optional)
@@ -93,7 +100,7 @@ def read_bags(
         frame = read_parquet(path)
     else:
         raise InputError(f"{path.name}: unknown kind of table. Give a .csv, .tsv, .txt, .parquet or .npz file.")
-    return table_from_frame(frame, path.name, bag, label, instance_label, features, drop, **labels)
+    return table_from_frame(frame, path.name, bag, label, instance_label, features, drop, position, **labels)
 
 
 def _of_archive(arrays: dict[str, Any], name: str, features: Names, drop: Names, **labels: Any) -> BagTable:

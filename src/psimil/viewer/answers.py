@@ -50,6 +50,19 @@ class Reliability(Answer):
     count: list[int]
 
 
+Scores = dict[str, float | None]
+
+
+class Inside(Answer):
+    """What the model finds inside bags, and what their middle finds, see :mod:`psimil.results.localisation`."""
+
+    model: Scores
+    middle: Scores
+    unit: str | None
+    n_both_kinds: int
+    n_positive: int
+
+
 class Summary(Answer):
     """The whole result set in numbers."""
 
@@ -70,7 +83,8 @@ class Summary(Answer):
     note: str = NOTE
     thresholds: str
     reliability: Reliability | None
-    scores: dict[str, float | None] | None
+    scores: Scores | None
+    inside: Inside | None
 
 
 class Estimate(Answer):

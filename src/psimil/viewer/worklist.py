@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from psimil.figures.reliability import reliability_table
 from psimil.report.calls import Words, threshold_words
 from psimil.results.metrics import bag_metrics
-from psimil.viewer.answers import BagList, BagRow, Reliability, Summary
+from psimil.results.result_set import ResultSet
+from psimil.viewer.answers import BagList, BagRow, Inside, Reliability, Scores, Summary
 from psimil.viewer.viewed import Viewed
 
 BINS = 10
@@ -121,8 +122,20 @@ def summary(viewed: Viewed) -> Summary:
         model=dict(results.model),
         thresholds=threshold_words(found.threshold, found.instance_threshold, Words.of(results.kind)),
         reliability=_reliability(truth, prob) if known.any() else None,
-        scores=None if scores is None else {n: v if math.isfinite(v) else None for n, v in scores.items()},
+        scores=None if scores is None else _finite(scores),
+        inside=_inside(results),
     )
+
+
+def _inside(results: ResultSet) -> Inside | None:
+    found = results.localisation()
+    if found is None:
+        return None
+    return Inside(**found._asdict() | {"model": _finite(found.model), "middle": _finite(found.middle)})
+
+
+def _finite(scores: dict[str, float]) -> Scores:
+    return {name: value if math.isfinite(value) else None for name, value in scores.items()}
 
 
 def _order(viewed: Viewed, sort: Sorting, descending: bool) -> list[int]:

@@ -14,9 +14,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
 BAG = ("bag_accuracy", "bag_f1", "bag_auc", "bag_log_loss", "bag_brier", "bag_ece")
-INSTANCE = ("instance_accuracy", "instance_f1", "instance_auc", "instance_log_loss", "instance_brier", "instance_ece")
+INSTANCE = (
+    "instance_accuracy", "instance_f1", "instance_auc", "instance_auc_within_bags", "instance_localisation_error",
+    "instance_log_loss", "instance_brier", "instance_ece", "middle_auc", "middle_auc_within_bags",
+    "middle_localisation_error",
+)  # fmt: skip
 IDENTITY = ("protocol", "task", "measured_on", "model", "preset", "n_features", "n_inducing")
-PAIRED = ("bag_auc", "bag_accuracy", "bag_log_loss", "instance_auc", "instance_f1")
+PAIRED = ("bag_auc", "bag_accuracy", "bag_log_loss", "instance_auc", "instance_auc_within_bags", "instance_f1")
 REFERENCE = ("VGPMIL", "default")
 FEWEST_SPLITS = 5  # below this no paired test is made
 
@@ -54,7 +58,7 @@ def cnn_table(rows: pd.DataFrame) -> pd.DataFrame | None:
     if "cnn" not in rows or rows["cnn"].isna().all():
         return None
     return summarise(rows, ["protocol", "task", "measured_on", "cnn", "model", "preset"], ["bag_accuracy", "bag_auc",
-                     "instance_f1", "instance_auc"])  # fmt: skip
+                     "instance_f1", "instance_auc", "instance_auc_within_bags"])  # fmt: skip
 
 
 def time_table(rows: pd.DataFrame) -> pd.DataFrame:

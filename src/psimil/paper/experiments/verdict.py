@@ -14,6 +14,8 @@ from psimil.foundations.logistic import sigmoid
 from psimil.inference.prediction import BagLayout, Prediction
 from psimil.predictive.aggregates import BagMoments
 from psimil.predictive.moments import instance_moments
+from psimil.results.localisation import NAMES as INSIDE
+from psimil.results.localisation import Localisation, Places
 from psimil.results.metrics import NAMES, bag_metrics, instance_metrics
 
 Array = NDArray[Any]
@@ -59,13 +61,23 @@ class Verdict:
         return cls(found.log_odds, found.std, instance_log_odds=found.instance_log_odds, prediction=found, **thresholds)
 
     def scores(self, truth: LabelledBags) -> dict[str, float]:
-        """``bag_accuracy`` to ``instance_ece``, nan where nothing is known."""
+        """Names begin with ``bag_``, ``instance_`` or ``middle_``; values are nan where nothing is known.
+
+        Those inside bags are of :class:`psimil.results.localisation.Localisation`, with errors in rows.
+        """
         bag = bag_metrics(truth.y, self.prob, self.threshold, self.log_odds)
-        instance = dict.fromkeys(NAMES, float("nan"))
+        instance = middle = dict.fromkeys((*NAMES, *INSIDE), float("nan"))
         if self.instance_log_odds is not None:
-            prob = sigmoid(self.instance_log_odds)
+            prob, offsets = sigmoid(self.instance_log_odds), truth.bags.offsets
+            places = None if truth.bags.links is None else Places.of_rows(offsets)
+            inside = Localisation.of(truth.y_instances, self.instance_log_odds, offsets, places)
             instance = instance_metrics(truth.y_instances, prob, self.instance_threshold, self.instance_log_odds)
-        return {f"bag_{k}": v for k, v in bag.items()} | {f"instance_{k}": v for k, v in instance.items()}
+            instance, middle = inside.model | instance, inside.middle
+        return (
+            {f"bag_{k}": v for k, v in bag.items()}
+            | {f"instance_{k}": instance[k] for k in (*NAMES, *INSIDE)}
+            | {f"middle_{k}": middle[k] for k in INSIDE}
+        )
 
     def arrays(self, truth: LabelledBags) -> dict[str, Array]:
         """The verdict with the truth, for an npz file; :func:`restored` is the way back to the prediction."""

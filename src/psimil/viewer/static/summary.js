@@ -27,6 +27,24 @@ export function tiles(list, set, words) {
 }
 
 /**
+ * What is found inside bags; n/a where that is undefined.
+ * @param {HTMLElement} list a dl
+ * @param {Object<string, number|null>} scores of the model, or of the middle of the bag
+ * @param {string|null} unit of the localisation error
+ * @param {{bags: string, instance: string}} words
+ */
+export function inside(list, scores, unit, { bags, instance }) {
+  const names = {
+    auc: `${instance} AUC`,
+    auc_within_bags: `${instance} AUC within ${bags}`,
+    localisation_error: unit === null ? "localisation error" : `localisation error, ${unit}`,
+  };
+  list.replaceChildren(
+    ...Object.entries(names).map(([key, name]) => fact(capital(name), scores[key]?.toFixed(3) ?? "n/a")),
+  );
+}
+
+/**
  * @param {HTMLElement} list a dl
  * @param {Object<string, string|number|null>} values by name
  */

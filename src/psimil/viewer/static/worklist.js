@@ -7,7 +7,7 @@ import { getJson } from "./api.js";
 import { columnsOf } from "./columns.js";
 import { byId, element, fail } from "./dom.js";
 import { reliabilityPlot } from "./reliability.js";
-import { facts, tiles } from "./summary.js";
+import { facts, inside, tiles } from "./summary.js";
 import { capital, counted, wordsOf } from "./words.js";
 
 const PAGE = 100;
@@ -38,6 +38,7 @@ function start() {
     byId("reliability-plot").replaceChildren(reliabilityPlot(set.reliability));
     facts(byId("scores"), set.scores ?? {});
   }
+  if (set.inside) tellInside(set.inside, words);
 
   const change = (changes) => {
     Object.assign(view, { offset: 0 }, changes);
@@ -79,6 +80,19 @@ function start() {
     byId("later").disabled = last >= found.total;
     byId("main").removeAttribute("aria-busy");
   }
+}
+
+/** How well positive instances are found inside bags, beside the middle of the bag where bags have an order. */
+function tellInside({ model, middle, unit, n_both_kinds, n_positive }, words) {
+  byId("inside").hidden = false;
+  byId("inside-title").textContent = `Inside ${words.bags}`;
+  inside(byId("inside-model"), model, unit, words);
+  byId("inside-place").hidden = unit === null;
+  byId("inside-place-title").textContent = `Middle of the ${words.bag}, whatever it shows`;
+  inside(byId("inside-middle"), middle, unit, words);
+  const both = `AUC within ${words.bags}: mean over ${counted(n_both_kinds, words.bag, words.bags)} with ${words.instances} of both kinds.`;
+  const error = `Localisation error: from the most probable ${words.instance} to the nearest positive one, mean over ${counted(n_positive, words.bag, words.bags)}.`;
+  byId("inside-note").textContent = unit === null ? both : `${both} ${error}`;
 }
 
 /** The view in the address, so that reloading and going back keep it. */
