@@ -61,7 +61,7 @@ def scores(bags, y, label):
     for train, test in StratifiedKFold(5, shuffle=True, random_state=0).split(np.zeros(len(y)), y):
         models = [model.fit(bags[train], y[train]) for model in CHOICES[label](bags.n_features)]
         if label in CHOSEN:
-            models = [max(models, key=lambda model: model.loo_.mean_log_predictive)]
+            models = [max(models, key=lambda model: model.out_of_bag_.mean_log_predictive)]
         said = [model.predict_dist(bags[test]) for model in models]
         prob, threshold = (np.mean([getattr(one, name) for one in said], axis=0) for name in ("prob", "threshold"))
         found.append(bag_metrics(y[test], prob, threshold, logit(prob) if len(said) > 1 else said[0].log_odds))

@@ -30,7 +30,7 @@ def rank_of_wrong_label(bag: int) -> int:
     bags, y, _ = make_bags(n_bags=60, separation=2.5, seed=0)
     y[bag] = 1 - y[bag]
     clf = VGPMIL(n_inducing=40, random_state=0).fit(bags, y)
-    return 1 + int(np.flatnonzero(np.argsort(-clf.loo_.influence) == bag)[0])
+    return 1 + int(np.flatnonzero(np.argsort(-clf.out_of_bag_.influence) == bag)[0])
 
 
 def main() -> None:

@@ -17,7 +17,7 @@ from psimil.compute.numpy_backend import single_threaded_blas
 from psimil.foundations.logistic import antithetic_draws
 from psimil.inference.bag_pass import Draws
 from psimil.inference.kernel_learning import tilted_sum
-from psimil.inference.leave_one_out import log_predictive
+from psimil.inference.out_of_bag import log_predictive
 from psimil.inference.shards import Shard
 from psimil.inference.trained import TrainedModel
 from psimil.inference.variational import iterate_at

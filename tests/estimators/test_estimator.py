@@ -173,7 +173,7 @@ def test_attributes():
     assert 0 < model.threshold_ < 1
     assert 0 < model.instance_threshold_ < 1
     assert model.training_counts_ == {"bags": 24, "positive": int(y.sum()), "instances": len(bags.X)}
-    loo = model.loo_
+    loo = model.out_of_bag_
     assert loo.prediction.prob.shape == loo.log_predictive.shape == loo.influence.shape == (24,)
     expected = np.log(np.where(y == 1, loo.prediction.prob, 1 - loo.prediction.prob))
     np.testing.assert_allclose(loo.log_predictive, expected, atol=1e-8)

@@ -221,7 +221,7 @@ def test_instance_threshold_keeps_the_false_positive_rate_on_out_of_bag_negative
     for rate in (0.05, 0.3):
         model = quick(false_positive_rate=rate).fit(bags, y)
         negative = np.repeat(y, bags.sizes) == 0
-        exceed = model.loo_.prediction.instance_prob[negative] > model.instance_threshold_
+        exceed = model.out_of_bag_.prediction.instance_prob[negative] > model.instance_threshold_
         assert exceed.mean() == pytest.approx(rate, abs=1.5 / negative.sum())
 
 

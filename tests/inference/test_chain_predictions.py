@@ -196,7 +196,7 @@ def test_a_file_with_a_coupling_that_is_none_is_refused(tmp_path, J):
 def test_out_of_bag_predictions_are_chained_too():
     """A bag that is left out is predicted about as a bag that was never there."""
     X, y, _ = runs(3, bags=16, size=5)
-    loo = fitted().loo_.prediction
+    loo = fitted().out_of_bag_.prediction
     assert (loo.prob > np.maximum.reduceat(loo.instance_prob, loo.offsets[:-1]) - 0.05).all()
     for b in (0, 1):
         others = np.arange(16) != b

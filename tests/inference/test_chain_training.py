@@ -115,7 +115,7 @@ def test_broken_links_make_labels_independent():
     assert found.kernel_ == independent.kernel_
     assert found.model_.coupling == pytest.approx(1.0)
     assert np.abs(found.predict_proba(broken) - independent.predict_proba(broken)).max() < 0.02
-    np.testing.assert_allclose(found.loo_.latent.mean, independent.loo_.latent.mean, atol=1e-6)
+    np.testing.assert_allclose(found.out_of_bag_.latent.mean, independent.out_of_bag_.latent.mean, atol=1e-6)
 
 
 def test_negative_bags_may_be_cut_at_gaps():
@@ -146,7 +146,7 @@ def test_other_models_have_chains_too(settings):
     bags, y, known = data()
     found = PsiVGPMIL(**{**QUICK, **settings}).fit(bags, y, y_instances=np.where(np.arange(len(known)) % 5, -1, known))
     assert np.isfinite(found.predict_proba(bags)).all()
-    assert np.isfinite(found.loo_.log_predictive).all()
+    assert np.isfinite(found.out_of_bag_.log_predictive).all()
     assert found.model_.coupling > 0
     assert (found.predict(bags) == y).mean() > 0.8
 
@@ -161,7 +161,7 @@ def test_a_streamed_fit_is_nearly_that_in_memory(monkeypatch):
     assert found.label_posterior_ is None
     assert found.model_.coupling == pytest.approx(fitted().model_.coupling, abs=0.05)
     np.testing.assert_allclose(found.predict_proba(bags), fitted().predict_proba(bags), atol=0.03)
-    np.testing.assert_allclose(found.loo_.prediction.prob, fitted().loo_.prediction.prob, atol=0.06)
+    np.testing.assert_allclose(found.out_of_bag_.prediction.prob, fitted().out_of_bag_.prediction.prob, atol=0.06)
 
 
 def test_minibatches_run():

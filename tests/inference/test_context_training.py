@@ -48,7 +48,7 @@ def test_a_fit_in_context_is_a_fit_to_bags_in_context(posterior):
     found = brief(context="bag", posterior=posterior).fit(bags, y)
     by_hand = brief(posterior=posterior).fit(in_context(bags), y)
     same(found.predict_dist(bags, joint=True), by_hand.predict_dist(in_context(bags), joint=True))
-    same(found.loo_.prediction, by_hand.loo_.prediction, ("prob", "instance_prob"))
+    same(found.out_of_bag_.prediction, by_hand.out_of_bag_.prediction, ("prob", "instance_prob"))
     assert found.model_.context and not by_hand.model_.context
     assert (found.n_features_in_, by_hand.n_features_in_) == (3, 12)
     assert found.inducing_points_.shape[1] == 12

@@ -133,7 +133,7 @@ def test_a_streamed_fit_predicts_as_well_as_one_in_memory(monkeypatch, estimator
     assert streamed.label_posterior_ is None
     if estimator is VGPMIL:  # kernels differ by their draws along directions in which this bound is flat, not others
         assert streamed.elbo_ == pytest.approx(memory.elbo_, rel=0.01)
-    assert len(streamed.loo_.log_predictive) == 300
+    assert len(streamed.out_of_bag_.log_predictive) == 300
     test = data(1)
     assert score(streamed, *test) > score(memory, *test) - 0.01
     again = estimator(chunk_size=500, **settings).fit(bags, y)

@@ -177,13 +177,13 @@ def test_any_inducing_points_will_do(drawn, count):
 def test_one_class_is_no_obstacle(drawn, label):
     model = fit(drawn, y=np.full(len(drawn.y), label))
     assert within_unit(model.predict_proba(drawn.unseen))
-    assert finite(model.loo_.log_predictive)
+    assert finite(model.out_of_bag_.log_predictive)
 
 
 @properties
 @given(problems())
 def test_left_out_predictions_are_finite(drawn):
-    loo = fit(drawn).loo_
+    loo = fit(drawn).out_of_bag_
     assert within_unit(loo.prediction.prob)
     assert finite(loo.log_predictive, loo.prediction.log_odds, loo.influence)
     assert (loo.log_predictive <= 0).all()

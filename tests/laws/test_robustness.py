@@ -75,7 +75,7 @@ def assert_finite(estimator, bags):
     found = estimator.predict_dist(bags, joint=True, n_samples=50)
     names = ["prob", "std", "lower", "upper", "log_odds", "joint_std", "latent_mean", "latent_variance"]
     names += ["instance_prob", "instance_std", "instance_lower", "instance_upper", "instance_log_odds"]
-    for prediction in (found, estimator.loo_.prediction, estimator.predict_dist(bags, raw=True)):
+    for prediction in (found, estimator.out_of_bag_.prediction, estimator.predict_dist(bags, raw=True)):
         for field in names:
             values = getattr(prediction, field)
             assert values is None or np.isfinite(values).all(), field
@@ -85,7 +85,7 @@ def assert_finite(estimator, bags):
         assert (prediction.latent_variance >= 0).all()
     for field in ("q_mean_", "q_cov_", "inducing_points_", "label_posterior_", "elbo_", "threshold_", "mean_"):
         assert np.isfinite(getattr(estimator, field)).all(), field
-    assert np.isfinite(estimator.loo_.log_predictive).all()
+    assert np.isfinite(estimator.out_of_bag_.log_predictive).all()
     assert np.isfinite(estimator.decision_function(bags)).all()
     assert np.isfinite(estimator.kernel_.log_parameters).all()
     for row in estimator.history_:

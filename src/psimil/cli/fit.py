@@ -125,7 +125,11 @@ def fit(
     validation: Annotated[Path | None, typer.Option(metavar="FILE", help="Bags to validate on.")] = None,
     early_stopping: Annotated[
         str | None,
-        typer.Option(parser=choice("auc", "log_loss", "loo"), metavar="auc|log-loss|loo", help="What stops the fit."),
+        typer.Option(
+            parser=choice("auc", "log_loss", "out_of_bag"),
+            metavar="auc|log-loss|out-of-bag",
+            help="What stops the fit.",
+        ),
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Default: 0.")] = None,
     dtype: Annotated[str | None, typer.Option(parser=choice("float64", "float32"), metavar="float64|float32")] = None,
@@ -167,7 +171,7 @@ def fit(
         asked |= {key: names(value) for key, value in (("features", features), ("drop", drop)) if value}
         estimator = build(given, file)
         if estimator.early_stopping in ("auc", "log_loss") and validation is None:
-            raise UsageProblem("early stopping on auc or log-loss needs --validation FILE; loo needs none.")
+            raise UsageProblem("early stopping on auc or log-loss needs --validation FILE; out-of-bag needs none.")
         with opened(out, overwrite=overwrite) as run:
             read = partial(read_bags, bag=bag, label=label, instance_label=instance_label)
             table = labelled(read(bags, positive=estimator.positive, **asked), bags)

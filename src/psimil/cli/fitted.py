@@ -59,9 +59,10 @@ def write_fit(
     run.start(environment(estimator.random_state))
     run.write_text("config.toml", config_text(estimator, asked))
     run.write_table("history.csv", history_table(estimator.history_))
-    loo = estimator.loo_
-    run.write_table("bags.csv", bag_frame(loo.prediction, table.bags, y=table.y, influence=loo.influence))
-    run.write_table("instances.csv", instance_frame(loo.prediction, table))
+    unseen = estimator.out_of_bag_
+    more = {"y": table.y, "influence": unseen.influence, "fold": unseen.fold}
+    run.write_table("bags.csv", bag_frame(unseen.prediction, table.bags, **more))
+    run.write_table("instances.csv", instance_frame(unseen.prediction, table))
     run.write_json("metrics.json", finite(metrics))
     _figures(run, estimator, table)
     estimator.save(run.file("model.safetensors"))
@@ -78,7 +79,8 @@ def _metrics(
     validation: Path | None,
     learned_from_instances: bool,
 ) -> dict[str, Any]:
-    found = scores(estimator.loo_.prediction, table, places_of(table, estimator))
+    unseen = estimator.out_of_bag_
+    found = scores(unseen.prediction, table, places_of(table, estimator), unseen.fold)
     if learned_from_instances:  # scores on labels that were given to the fit would flatter it
         for key in ("instances", "instance_threshold", "n_instances", "localisation"):
             found.pop(key, None)
@@ -94,17 +96,17 @@ def _metrics(
 
 def _figures(run: RunDirectory, estimator: PsiVGPMIL, table: BagTable) -> None:
     assert table.y is not None  # a fit needs labels
-    loo = estimator.loo_.prediction
+    unseen = estimator.out_of_bag_.prediction
     history = estimator.history_
     tell("figures", 0, 3)
     save_figure(plot_history(history, ax=new_figure()), run.figure("history"), history_table(history))
     tell("figures", 1, 3)
-    save_figure(plot_reliability(table.y, loo.prob, ax=new_figure()), run.figure("reliability"),
-                reliability_table(table.y, loo.prob))  # fmt: skip
-    most = int(loo.log_odds.argmax())
+    save_figure(plot_reliability(table.y, unseen.prob, ax=new_figure()), run.figure("reliability"),
+                reliability_table(table.y, unseen.prob))  # fmt: skip
+    most = int(unseen.log_odds.argmax())
     truth = None if table.y_instances is None else table.bags.split(table.y_instances)[most]
     tell("figures", 2, 3)
-    save_figure(plot_bag(loo, most, truth, ax=new_figure()), run.figure("bag"), bag_table(loo, most, truth))
+    save_figure(plot_bag(unseen, most, truth, ax=new_figure()), run.figure("bag"), bag_table(unseen, most, truth))
 
 
 def _summary(facts: dict[str, Any], name: str, referral: str) -> str:
@@ -126,9 +128,10 @@ def _summary(facts: dict[str, Any], name: str, referral: str) -> str:
             lines += [f"## {title}", "", f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
             lines += [f"| {' | '.join(row)} |" for row in rows] + [""]
     lines += [
-        "`bags.csv` and `instances.csv` hold out-of-bag predictions: each bag's own contribution is taken out.",
-        "That is optimistic, because kernel, inducing points and the other bags were learned with the bag present;",
-        "use `psimil evaluate` on bags that were not trained on for scores to report.",
+        "`bags.csv` and `instances.csv` hold out-of-bag predictions: bags are dealt into folds, and what the bags of a",
+        "fold have taught is taken out before they are predicted. AUC compares bags of one fold, and the range after it",
+        "is what it might be by chance (95 %). Scores are optimistic, because kernel and inducing points were chosen with",
+        "all bags present; use `psimil evaluate` on bags that were not trained on for scores to report.",
         "`influence` is how surprising a bag's label is to the other bags; look at the largest for labelling errors.",
         "", f"**{NOTE}**", "",
     ]  # fmt: skip

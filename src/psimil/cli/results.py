@@ -52,11 +52,11 @@ def places_of(table: BagTable, estimator: PsiVGPMIL, position: str | None = None
     return Places.of_rows(table.bags.offsets) if estimator.labels == "chain" else None
 
 
-def scores(prediction: Prediction, table: BagTable, places: Places | None = None) -> dict[str, Any]:
-    """Bag scores, and instance scores where labels are known, with the thresholds used."""
+def scores(prediction: Prediction, table: BagTable, places: Places | None = None, fold: Any = None) -> dict[str, Any]:
+    """Bag scores, and instance scores where labels are known, with the thresholds used; ``fold`` as of bag_metrics."""
     found: dict[str, Any] = {}
     if table.y is not None:
-        found["bags"] = bag_metrics(table.y, prediction.prob, prediction.threshold, prediction.log_odds)
+        found["bags"] = bag_metrics(table.y, prediction.prob, prediction.threshold, prediction.log_odds, fold)
         found["bag_threshold"] = prediction.threshold
         found["n_bags"] = len(table.y)
     if table.y_instances is not None and (table.y_instances >= 0).any():
@@ -84,7 +84,14 @@ def score_rows(found: dict[str, Any]) -> list[list[str]]:
     """The scores as rows of a table: name, bags, instances."""
     columns = [found[level] for level in ("bags", "instances") if level in found]
     names = {"accuracy": "accuracy", "f1": "F1", "auc": "AUC", "log_loss": "log-loss", "brier": "Brier", "ece": "ECE"}
-    return [[text, *(shown(column[name], 4) for column in columns)] for name, text in names.items()]
+    return [[text, *(_score(column, name) for column in columns)] for name, text in names.items()]
+
+
+def _score(column: dict[str, float], name: str) -> str:
+    """A score, and its interval where that is known."""
+    if f"{name}_lower" not in column:
+        return shown(column[name], 4)
+    return f"{shown(column[name], 4)} ({shown(column[name + '_lower'], 2)} to {shown(column[name + '_upper'], 2)})"
 
 
 def score_columns(found: dict[str, Any]) -> list[str]:

@@ -27,7 +27,7 @@ class OnlineLearning:
         Scaling, inducing points, kernel and context are those of the first call, so give it a few hundred bags of both
         labels.
         The step sizes are those of minibatches (docs/scaling.md). Calibration and thresholds follow the latest bags,
-        as they were predicted before the model learned them. ``loo_`` and ``label_posterior_`` stay those of the
+        as they were predicted before the model learned them. ``out_of_bag_`` and ``label_posterior_`` stay those of the
         first call. A loaded model does not know how much it has seen: its own training counts for that.
 
         Parameters

@@ -88,7 +88,7 @@ CONSTRAINTS: dict[str, Constraint] = {
     "max_iter": _whole(0),
     "tol": _optional(_real("a number >= 0", lambda v: v >= 0)),
     "accelerate": FLAG,
-    "early_stopping": _one_of(None, "auc", "log_loss", "loo"),
+    "early_stopping": _one_of(None, "auc", "log_loss", "out_of_bag"),
     "patience": COUNT,
     "calibrate": _one_of(None, "auto", True, False),
     "threshold": _optional(SHARE),
@@ -114,6 +114,7 @@ OF_VARIATIONAL: dict[str, Any] = {"calibrate": False, "tol": 2e-3}
 RENAMED: dict[tuple[str, str], Any] = {
     ("hyperparameters", "collapsed"): "bound",
     ("hyperparameters", "loo"): "bound",
+    ("early_stopping", "loo"): "out_of_bag",
     ("aggregate", "auto"): "noisy_or",
 }
 # What 1.0.0 did where its files say nothing: it had one posterior and one rule of referral, and other defaults

@@ -72,7 +72,7 @@ class PsiVGPMIL(OnlineLearning, BagPredictor, Parameters):
         Passes end where q(v) moves by fewer nats per direction, or "augmented" raises a bag's bound by fewer; 5e-4.
     accelerate : bool, default True
         Over-relaxed steps of q(v), taken back where they lower the bound; False iterates exactly as in the paper.
-    early_stopping : {None, "auc", "log_loss", "loo"}, default None
+    early_stopping : {None, "auc", "log_loss", "out_of_bag"}, default None
         Score that stops the fit: on ``eval_set``, or out-of-bag without one.
     patience : int, default 10
         Passes without a better score before stopping.
@@ -121,7 +121,7 @@ class PsiVGPMIL(OnlineLearning, BagPredictor, Parameters):
     n_iter_ : int, passes in all stages.
     converged_ : bool, whether the posterior settled before ``max_iter``.
     history_ : list of dict, one per pass: the bound by terms, scores, seconds.
-    loo_ : LeaveOneOut, out-of-bag predictions of the training bags.
+    out_of_bag_ : OutOfBag, out-of-bag predictions of the training bags.
     online_ : Online, how far ``partial_fit`` has come; set by its second call.
 
     Examples
@@ -203,7 +203,7 @@ class PsiVGPMIL(OnlineLearning, BagPredictor, Parameters):
         how: dict[str, Any] = {"evaluation": evaluation, "callbacks": watching, "execution": execution}
         how["previous"] = self._previous(found) if self.warm_start else None
         training = (aloud(train) if self.verbose else train)(found, supervision, options, rng=rng, **how)
-        self.model_, self.history_, self.loo_ = training.model, training.history, training.loo
+        self.model_, self.history_, self.out_of_bag_ = training.model, training.history, training.out_of_bag
         self._classes, self._feature_names = classes, found.feature_names
         self.label_posterior_ = training.pi
         if training.pi is not None and found.rows is not None:
@@ -235,7 +235,7 @@ class PsiVGPMIL(OnlineLearning, BagPredictor, Parameters):
         """A model written by :meth:`save`; its predictions are equal bit by bit.
 
         It is a PsiVGPMIL whatever class saved it, ready to predict. A file holds nothing of the training rows, so
-        ``loo_``, ``history_``, ``label_posterior_``, ``elbo_``, ``n_iter_``, ``converged_`` and ``online_`` are not
+        ``out_of_bag_``, ``history_``, ``label_posterior_``, ``elbo_``, ``n_iter_``, ``converged_`` and ``online_`` are not
         there.
 
         Raises
@@ -254,7 +254,7 @@ class PsiVGPMIL(OnlineLearning, BagPredictor, Parameters):
         ...     path = Path(folder) / "model.safetensors"
         ...     PsiVGPMIL(n_inducing=4, max_iter=2, tol=0.0, random_state=0).fit(bags, y).save(path)
         ...     clf = PsiVGPMIL.load(path)
-        >>> clf.predict_proba(bags).shape, hasattr(clf, "loo_")
+        >>> clf.predict_proba(bags).shape, hasattr(clf, "out_of_bag_")
         ((8, 2), False)
         """
         file = load_model(path)

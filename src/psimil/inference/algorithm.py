@@ -82,7 +82,7 @@ class Sites(Protocol):
     def chains(self) -> tuple[tuple[Array, Array], ...]:
         """c and rho (n,) of every chain in the curvature."""
 
-    def gradient_at(self, mu: Array, rows: slice) -> Array:
+    def gradient_at(self, mu: Array, rows: slice | Array) -> Array:
         """Gradient of some instances at their latent means mu."""
 
 

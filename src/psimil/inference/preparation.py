@@ -131,9 +131,9 @@ def check_streamable(options: Options) -> None:
     Examples
     --------
     >>> from psimil.model.densities import HyperbolicSecant
-    >>> check_streamable(Options(HyperbolicSecant(), early_stopping="loo"))
+    >>> check_streamable(Options(HyperbolicSecant(), early_stopping="out_of_bag"))
     Traceback (most recent call last):
-    psimil.foundations.errors.InputError: streaming needs early_stopping=None, got 'loo'.
+    psimil.foundations.errors.InputError: streaming needs early_stopping=None, got 'out_of_bag'.
     """
     needs: dict[str, tuple[Any, ...]] = {"label_posterior": ("exact",), "hyperparameters": ("bound", None)}
     for name, allowed in (needs | {"early_stopping": (None,), "start": ("labels",)}).items():

@@ -98,13 +98,14 @@ class Shard:
         """Whether blocks are [K_xz, b]: where V is not kept, whitening the sums instead saves a triangular product."""
         return not self.keep and gp.sums_can_be_whitened(self.X.dtype)
 
-    def rows_of_V(self, gp: SparseGP, block: BagRange) -> tuple[Array, Array]:
-        """V (n, M) and k~ (n,) of a block on the host."""
+    def rows_of_V(self, gp: SparseGP, rows: slice | Array) -> tuple[Array, Array]:
+        """V (n, M) and k~ (n,) of some instances on the host."""
         if self.keep:
-            V, k = self.features(gp, block)
-            return self.backend.on_host(V), k
-        V = gp.features(self.X[block.rows])
-        return V, gp.residual_variance(self.X[block.rows], V)
+            V, k = self.features(gp, BagRange(0, len(self.labels.T), 0, len(self.X)))
+            return self.backend.on_host(V[rows]), k[rows]
+        X = self.X[rows]
+        V = NUMPY.features(gp, X)
+        return V, gp.residual_variance(X, V)
 
     @cached_property
     def keys(self) -> Array:
@@ -143,7 +144,7 @@ def prior_log_z(shard: Shard, gp: SparseGP) -> float:
         return float(shard.kept["log_z"])
     total = 0.0
     for bags in shard.ranges:
-        V, _ = shard.rows_of_V(gp, bags)
+        V, _ = shard.rows_of_V(gp, bags.rows)
         value, _ = jensen(shard.density, gp.prior_variance(shard.X[bags.rows], V))
         total += float(shard.instance_weights[bags.rows] @ value)
     if shard.keep:

@@ -117,7 +117,7 @@ class GaussianSites:
         """The sites of some instances."""
         return self._of([values[rows].astype(precision, copy=False) for values in self._arrays])
 
-    def gradient_at(self, mu: Array, rows: slice) -> Array:
+    def gradient_at(self, mu: Array, rows: slice | Array) -> Array:
         """The expected gradient of some instances, wherever their means mu are."""
         return np.asarray(self.gradient[rows])
 

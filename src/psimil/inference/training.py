@@ -23,8 +23,8 @@ from psimil.inference.algorithm import BATCHES_TOL, Convergence, EarlyStopping, 
 from psimil.inference.context_choice import NONE, context_evidence, contexts_of, preferred_context
 from psimil.inference.coupling import learn_coupling, learned_coupling
 from psimil.inference.kernel_learning import learn_kernel
-from psimil.inference.leave_one_out import LeaveOneOut, log_predictive, loo_score, out_of_bag
 from psimil.inference.options import Execution, Options, Progress
+from psimil.inference.out_of_bag import OutOfBag, log_predictive, out_of_bag, out_of_bag_score
 from psimil.inference.prediction import BagLayout
 from psimil.inference.preparation import (
     Prepared,
@@ -60,7 +60,7 @@ class Training:
 
     model: TrainedModel
     history: list[dict[str, Any]]
-    loo: LeaveOneOut
+    out_of_bag: OutOfBag
     pi: Array | None
     converged: bool
 
@@ -219,7 +219,7 @@ class Fit:
         convergence = Convergence(min(options.tol, BATCHES_TOL) if batches else options.tol, bags, batches)
         moves = None if batches else self.algorithm.last_move
         if options.early_stopping is not None:
-            tolerance = 0.0 if options.early_stopping == "loo" else self.algorithm.tolerance
+            tolerance = 0.0 if options.early_stopping == "out_of_bag" else self.algorithm.tolerance
             stopping = EarlyStopping(self._score, options.patience, tolerance)
         if begun is not None and begun.stage == stage:
             convergence.previous, self.converged = begun.record.bound.total, begun.converged
@@ -249,8 +249,8 @@ class Fit:
 
     def _score(self, record: Record) -> float:
         """What early stopping watches: out-of-bag bags, or the evaluation set."""
-        if self.options.early_stopping == "loo" and self.shards.in_memory is not None:
-            return loo_score(self._model(record), record, self.shards.in_memory, self.options)
+        if self.options.early_stopping == "out_of_bag" and self.shards.in_memory is not None:
+            return out_of_bag_score(self._model(record), record, self.shards.in_memory, self.options)
         assert self.evaluation is not None  # checked where eval_set is read
         bags, T = self.evaluation
         log_odds = self._model(record).predict(bags).log_odds
@@ -275,8 +275,8 @@ class Fit:
         shard = self.shards.in_memory
         if shard is None:
             shard, bags, record = self._sample(record, bags, supervision)
-        tell("leave-one-out", 0, 1)
-        unseen = out_of_bag(record, shard, self.options.aggregate, joint=self.algorithm.joint)
+        tell("out-of-bag predictions", 0, 1)
+        unseen, fold = out_of_bag(record, shard, self.options.aggregate, joint=self.algorithm.joint)
         tell(THRESHOLDS, 0, 1)
         model = taught(self._model(record), unseen, self.options)
         if self.algorithm.joint:
@@ -285,10 +285,10 @@ class Fit:
             chains = sample(log_posterior(self.shards, record.gp), record.posterior, np.random.default_rng(self.seed))
             warn_if_bad(chains)
             model = replace(model, chains=chains)
-        loo = LeaveOneOut(model, BagLayout(bags.names, bags.offsets, bags.rows), unseen)
+        found = OutOfBag(model, BagLayout(bags.names, bags.offsets, bags.rows), unseen, fold)
         tell_plan({})
         pi = None if self.shards.in_memory is None or record.local is None else record.local.pi
-        return Training(model, self.history, loo, pi, self.converged)
+        return Training(model, self.history, found, pi, self.converged)
 
     def _sample(self, last: Record, bags: Bags, supervision: Supervision) -> tuple[Shard, Bags, Record]:
         """Some of the bags in memory, with what the last pass says of their instances."""

@@ -1,4 +1,4 @@
-"""Whole bags that follow one another, and how all bags are cut into such ranges."""
+"""Whole bags that follow one another, how all bags are cut into such ranges, and the instances of any bags."""
 
 from __future__ import annotations
 
@@ -36,3 +36,16 @@ def split_bags(offsets: Array, rows: int) -> list[BagRange]:
     targets = np.arange(rows, offsets[-1], rows)
     cuts = np.unique(np.concatenate([[0], np.searchsorted(offsets, targets), [len(offsets) - 1]]))
     return [BagRange(int(a), int(b), int(offsets[a]), int(offsets[b])) for a, b in pairwise(cuts)]
+
+
+def rows_of_bags(offsets: Array, bags: Array) -> tuple[Array, Array]:
+    """(n,) the instances of some bags (k,), bag after bag, and (k + 1,) where each bag begins among them.
+
+    Examples
+    --------
+    >>> rows_of_bags(np.array([0, 3, 4, 8]), np.array([2, 1]))
+    (array([4, 5, 6, 7, 3]), array([0, 4, 5]))
+    """
+    sizes = offsets[bags + 1] - offsets[bags]
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    return np.repeat(offsets[bags] - starts[:-1], sizes) + np.arange(starts[-1]), starts

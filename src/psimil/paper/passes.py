@@ -110,7 +110,7 @@ class Local:
         """None."""
         return ()
 
-    def gradient_at(self, mu: Array, rows: slice) -> Array:
+    def gradient_at(self, mu: Array, rows: slice | Array) -> Array:
         """Kappa - theta mu of some instances whose means are mu."""
         return np.asarray(self.pi[rows] - 0.5 - self.theta[rows] * mu)
 

@@ -15,6 +15,7 @@ from scipy.optimize import minimize
 
 from psimil.compute.numpy_backend import ordered_map
 from psimil.foundations.logistic import gauss_hermite, log1mexp
+from psimil.model.bag_ranges import rows_of_bags
 from psimil.predictive.aggregates import AGGREGATES, Dependence
 from psimil.predictive.moments import IDENTITY, Calibration
 
@@ -49,9 +50,7 @@ class LatentBags:
             members = np.flatnonzero(self.T == label)
             rank[members[np.argsort(top[members], kind="stable")]] = np.arange(len(members))
         chosen = np.flatnonzero(rank % 2 == int(odd))
-        sizes = np.diff(self.offsets)[chosen]
-        offsets = np.concatenate([[0], np.cumsum(sizes)])
-        rows = np.repeat(self.offsets[:-1][chosen] - offsets[:-1], sizes) + np.arange(offsets[-1])
+        rows, offsets = rows_of_bags(self.offsets, chosen)
         dependence = None if self.dependence is None else self.dependence.taken(chosen)
         return LatentBags(
             self.mean[rows],

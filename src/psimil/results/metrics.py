@@ -16,7 +16,11 @@ Vector = NDArray[np.float64]
 
 
 def bag_metrics(
-    y: ArrayLike, prob: ArrayLike, threshold: float = 0.5, log_odds: ArrayLike | None = None
+    y: ArrayLike,
+    prob: ArrayLike,
+    threshold: float = 0.5,
+    log_odds: ArrayLike | None = None,
+    fold: ArrayLike | None = None,
 ) -> dict[str, float]:
     """Accuracy, F1, AUC, log-loss, Brier score and expected calibration error.
 
@@ -27,10 +31,12 @@ def bag_metrics(
     threshold : a bag is called positive when its probability is at least this.
     log_odds : (B,) log(p / (1 - p)). When given, AUC ranks by them and log-loss is computed from them, so that
         probabilities which round to 0 or 1 lose nothing. Without them log-loss clips probabilities at 2.2e-16.
+    fold : (B,) the fold with which each bag was left out; AUC then compares bags of one fold (:func:`auc_within`).
 
     Returns
     -------
-    scores : ``accuracy``, ``f1``, ``auc`` (nan when y has one class only), ``log_loss``, ``brier``, ``ece``.
+    scores : ``accuracy``, ``f1``, ``auc`` (nan when y has one class only), ``log_loss``, ``brier``, ``ece``, and the
+        ends of a 95 % interval of the AUC, ``auc_lower`` and ``auc_upper``, where there are folds.
 
     Examples
     --------
@@ -44,14 +50,56 @@ def bag_metrics(
     score = p if log_odds is None else as_vector(log_odds, "log-odds", len(t))
     called = p >= threshold
     both = 0 < t.sum() < len(t)
+    auc = {"auc": float(roc_auc_score(t, score)) if both else float("nan")}
+    if fold is not None:
+        auc = dict(zip(("auc", "auc_lower", "auc_upper"), auc_within(t, score, np.asarray(fold)), strict=True))
     return {
         "accuracy": float(accuracy_score(t, called)),
         "f1": float(f1_score(t, called, zero_division=0.0)),
-        "auc": float(roc_auc_score(t, score)) if both else float("nan"),
+        **auc,
         "log_loss": float(log_loss(t, p, labels=[0, 1])) if log_odds is None else _log_loss(t, score),
         "brier": float(np.mean((p - t) ** 2)),
         "ece": expected_calibration_error(t, p),
     }
+
+
+def auc_within(y: ArrayLike, score: ArrayLike, fold: NDArray[Any]) -> tuple[float, float, float]:
+    """AUC over pairs of bags of one fold, and the ends of its 95 % interval; nan where no fold has both labels.
+
+    The interval is that of Hanley and McNeil (1982), fold by fold, widened as Nadeau and Bengio (2003) say for
+    predictions from overlapping training bags.
+
+    Parameters
+    ----------
+    y, score : (B,) labels and scores.
+    fold : (B,) number of each bag's fold.
+
+    Examples
+    --------
+    >>> found = auc_within([0, 1, 0, 1], [0.1, 0.2, 0.8, 0.9], np.array([0, 0, 1, 1]))
+    >>> tuple(round(value, 3) for value in found)
+    (1.0, 1.0, 1.0)
+    >>> auc_within([0, 1, 0, 1], [0.1, 0.9, 0.8, 0.2], np.array([0, 0, 1, 1]))[0]
+    0.5
+    """
+    t, values = _labels(y), as_vector(score, "scores", len(np.atleast_1d(y)))
+    areas, counts = list[float](), list[tuple[int, int]]()
+    for number in np.unique(fold):
+        own = fold == number
+        positive = int(t[own].sum())
+        if 0 < positive < own.sum():
+            areas.append(float(roc_auc_score(t[own], values[own])))
+            counts.append((positive, int(own.sum()) - positive))
+    if not areas:
+        return (float("nan"),) * 3
+    n1, n0 = np.array(counts).T
+    area = float(np.average(areas, weights=n1 * n0))
+    q1, q0 = area / (2.0 - area) - area**2, 2.0 * area**2 / (1.0 + area) - area**2
+    variance = (area * (1.0 - area) + (n1 - 1) * q1 + (n0 - 1) * q0) / (n1 * n0)
+    folds = len(np.unique(fold))
+    overlap = 1.0 + folds / max(folds - 1, 1)
+    half = 1.96 * float(np.sqrt(overlap * (np.square(n1 * n0) * variance).sum()) / (n1 * n0).sum())
+    return area, max(area - half, 0.0), min(area + half, 1.0)
 
 
 def instance_metrics(y_instances: Any, prob: Any, threshold: float = 0.5, log_odds: Any = None) -> dict[str, float]:

@@ -89,7 +89,7 @@ def _fit(job: Job, found: Entry, material: Material) -> tuple[Any, float]:
     if material.stop is None:
         candidates = [clone(model).set_params(**chosen) for chosen in CANDIDATES.get(job.experiment, [{}])]
         fitted = [candidate.fit(train.bags, train.y) for candidate in candidates]
-        return max(fitted, key=lambda candidate: candidate.loo_.mean_log_predictive), 0.5
+        return max(fitted, key=lambda candidate: candidate.out_of_bag_.mean_log_predictive), 0.5
     model.set_params(early_stopping=STOPPING[job.protocol], max_iter=MAX_ITER[job.protocol])
     if found.preset != "published":  # which brings its own, warm-up included
         model.set_params(patience=PATIENCE)

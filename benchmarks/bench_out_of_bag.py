@@ -15,7 +15,7 @@ from timing import last_line, typical
 
 from psimil import RBF, GammaMixture, HyperbolicSecant, PsiVGPMIL
 from psimil.datasets import load_musk1, mnist_split
-from psimil.inference.leave_one_out import leave_one_out, log_predictive
+from psimil.inference.out_of_bag import deal, leave_out, log_predictive
 
 # the model as it is: both scores without calibration
 RAW = {"hyperparameters": None, "max_iter": 30, "calibrate": False, "threshold": 0.5, "false_positive_rate": None}
@@ -41,7 +41,7 @@ def both_scores(parameters: dict[str, Any], train: tuple[Any, Any], test: tuple[
     """Mean log predictive of the training bags left out one by one, and of held-out bags."""
     model = PsiVGPMIL(random_state=0, **RAW, **parameters).fit(*train)
     seen = model.predict_dist(test[0])
-    return model.loo_.mean_log_predictive, float(log_predictive(seen.log_odds, test[1]).mean())
+    return model.out_of_bag_.mean_log_predictive, float(log_predictive(seen.log_odds, test[1]).mean())
 
 
 def settings(scales: tuple[float, ...], m: int) -> list[dict[str, Any]]:

@@ -1,0 +1,197 @@
+"""What the other bags say about each training bag: ten folds left out in closed form, without any refit.
+
+A fold of bags adds gradient g and curvature Lambda to q(v) = N(m, S). With H = V U of its instances, S = U U', taking
+both away and making one Newton step without the fold gives its latent values (docs/derivations.md)
+
+    covariance H (I - H' Lambda H)^-1 H' (plus k~)    and    mean V m - H (I - H' Lambda H)^-1 H' g.
+
+What the kernel, the inducing points and the sites of other bags learned beside the fold is kept. Folds have both labels
+in proportion. Without a single bag the others lean to its other label, so that a model which has learned nothing ranks
+every positive bag behind every negative one: an area under the curve of 0 on noise. Bags of one fold are predicted by
+one posterior, and a score that ranks bags compares these (:func:`psimil.results.metrics.auc_within`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psimil.compute.numpy_backend import NUMPY
+from psimil.foundations.linalg import floored, multiply_upper, solve_lower
+from psimil.foundations.logistic import antithetic_draws, softplus
+from psimil.inference.algorithm import Record
+from psimil.inference.options import Options
+from psimil.inference.prediction import BagLayout, Prediction
+from psimil.inference.shards import Shard
+from psimil.inference.sites import Curvature
+from psimil.inference.thresholds import taught
+from psimil.inference.trained import TrainedModel
+from psimil.model.bag_likelihoods import Labels
+from psimil.model.bag_ranges import BagRange, rows_of_bags, split_bags
+from psimil.model.chains import log_odds
+from psimil.predictive.aggregates import DRAWS, Dependence, dependence_of, joined, stretch
+from psimil.predictive.calibration import LatentBags
+
+Array = NDArray[Any]
+
+FLOOR = 1e-6  # smallest eigenvalue, relative to q(v), of a precision that a fold has been taken out of
+FOLDS = 10
+MOST_NUMBERS = 1 << 24  # of V that a fold may have; larger data have more folds
+ROWS = 2048  # instances whose draws are worked out at a time
+
+
+class Cavity(NamedTuple):
+    """Latent mean and variance (N,) of every instance without its fold, and the dependence of instances of a bag."""
+
+    mean: Array
+    variance: Array
+    dependence: Dependence
+
+
+def deal(T: Array, keys: Array, columns: int, instances: int) -> Array:
+    """(B,) fold of each bag: both labels in turn, in the order of a number of each bag, so that no other order counts.
+
+    Parameters
+    ----------
+    T, keys : (B,) labels, and numbers by which bags are put in order.
+    columns, instances : of V; the larger it is, the more folds there are.
+
+    Examples
+    --------
+    >>> deal(np.array([0, 1, 0, 1]), np.array([0.3, 0.1, 0.2, 0.4]), columns=5, instances=9)
+    array([1, 0, 0, 1])
+    """
+    folds = min(len(T), max(2, min(FOLDS, len(T) // 2), instances * columns // MOST_NUMBERS))
+    order = np.lexsort((keys, T))
+    fold = np.empty(len(T), dtype=np.int64)
+    fold[order] = np.arange(len(T)) % folds
+    return fold
+
+
+def leave_out(record: Record, shard: Shard, fold: Array) -> Cavity:
+    """What the bags of other folds say about the latent values of each.
+
+    Parameters
+    ----------
+    record : the last pass, with its q(v).
+    shard : some of the bags, or all, for which ``record`` knows gradient and curvature.
+    fold : (B,) number of each bag's fold.
+    """
+    mean, variance = np.empty((2, len(shard.X)))
+    parts, order = list[Dependence](), np.argsort(fold, kind="stable")
+    for bags in np.split(order, np.flatnonzero(np.diff(fold[order])) + 1):
+        rows, offsets = rows_of_bags(shard.labels.offsets, bags)
+        mean[rows], variance[rows], dependence = _without(record, shard, bags, rows, offsets)
+        parts.append(dependence)
+    return Cavity(mean, variance, joined(parts).taken(np.argsort(order)))
+
+
+def _without(record: Record, shard: Shard, bags: Array, rows: Array, offsets: Array) -> Cavity:
+    """The same of one fold, given its bags, their instances and the first of each."""
+    sites, q, known, links = record.local, record.next_posterior, shard.labels.known, shard.labels.links
+    assert sites is not None  # a record of data in memory
+    labels = Labels(shard.labels.T[bags], offsets, shard.labels.log_H, None if known is None else known[rows])
+    V, k = shard.rows_of_V(record.gp, rows)
+    prior, mu = record.gp.prior_variance(shard.X[rows], V), V @ q.m.astype(V.dtype)
+    H = multiply_upper(V, q.U.astype(V.dtype)).astype(np.float64, copy=False)
+    chains = tuple((c[rows], rho[rows]) for c, rho in sites.chains)
+    curvature, g = Curvature(sites.diagonal[rows], sites.vector[rows], chains), sites.gradient_at(mu, rows)
+    C, g = curvature.sums(H, shard.instance_weights[rows], g, labels, shard.likelihood.sign(labels), NUMPY)
+    R = floored(np.eye(len(C)) - C, FLOOR)
+    step, noise = solve_lower(R, g), antithetic_draws(len(C), DRAWS, seed=0)
+
+    def part(some: BagRange) -> Cavity:
+        half = solve_lower(R, H[some.rows].T).T
+        own = np.square(half).sum(axis=1)
+        trusted = np.clip(own, 0.0, prior[some.rows]) + k[some.rows]
+        mean, each, total = mu[some.rows] - half @ step, offsets[some.first : some.last + 1] - some.start, None
+        f = mean + (half @ noise).T * stretch(own, trusted)
+        if links is not None:  # neighbours summed out, the log-odds of a label stand for its latent value
+            f, total = log_odds(f, links[rows][some.rows], each)
+            mean, trusted = f.mean(axis=0), f.var(axis=0)
+        return Cavity(mean, trusted, dependence_of(f, trusted, each, total))
+
+    found = list(NUMPY.map(part, split_bags(offsets, ROWS)))
+    mean, variance = (np.concatenate([getattr(one, name) for one in found]) for name in ("mean", "variance"))
+    return Cavity(mean, variance, joined([one.dependence for one in found]))
+
+
+@dataclass(frozen=True, eq=False)
+class OutOfBag:
+    """What the other bags say about each training bag.
+
+    Parameters
+    ----------
+    model : the trained model.
+    bags : their names (B,), offsets (B + 1,) and rows.
+    latent : out-of-bag moments of their instances before calibration, and their labels.
+    fold : (B,) number of the fold that was left out with each bag.
+    """
+
+    model: TrainedModel
+    bags: BagLayout
+    latent: LatentBags
+    fold: Array
+
+    @cached_property
+    def prediction(self) -> Prediction:
+        """Out-of-bag probabilities of bags and instances, with uncertainty."""
+        calibrated = self.model.calibration.apply(self.latent.mean, self.latent.variance)
+        return self.model.assemble(self.bags, calibrated, dependence=self.latent.dependence)
+
+    @cached_property
+    def log_predictive(self) -> Array:
+        """(B,) log P(T_b | bags of other folds)."""
+        return log_predictive(self.prediction.log_odds, self.latent.T)
+
+    @property
+    def influence(self) -> Array:
+        """(B,) how surprising each bag's label is to the other bags; the largest are candidates for mislabelling."""
+        return -self.log_predictive
+
+    @property
+    def mean_log_predictive(self) -> float:
+        """The score by which models can be compared without held-out bags."""
+        return float(self.log_predictive.mean())
+
+
+def log_predictive(log_odds: Array, T: Array) -> Array:
+    """(B,) log P(T_b) from log-odds.
+
+    Examples
+    --------
+    >>> log_predictive(np.array([0.0, 0.0]), np.array([0, 1])).round(4)
+    array([-0.6931, -0.6931])
+    """
+    return -softplus(np.where(T == 1, -log_odds, log_odds))
+
+
+def out_of_bag(record: Record, shard: Shard, aggregate: str, *, joint: bool = False) -> tuple[LatentBags, Array]:
+    """Latent moments of every training instance with its own fold left out, and the fold (B,) of each bag.
+
+    Parameters
+    ----------
+    joint : whether the dependence of the instances of a bag is kept.
+    """
+    labels = shard.labels
+    fold = deal(labels.T, labels.sum(shard.keys), record.gp.size, len(shard.X))
+    mean, variance, dependence = leave_out(record, shard, fold)
+    together = dependence if joint else None
+    return LatentBags(mean, variance, labels.offsets, labels.T, shard.weights, aggregate, together), fold
+
+
+def out_of_bag_score(model: TrainedModel, record: Record, shard: Shard, options: Options) -> float:
+    """Mean out-of-bag log predictive of the bags that a fit which ends here reports: higher is better.
+
+    Parameters
+    ----------
+    model : of the record, before out-of-bag bags have taught it anything.
+    """
+    unseen, fold = out_of_bag(record, shard, model.aggregate, joint=model.joint)
+    layout = BagLayout(np.arange(len(unseen.T)), unseen.offsets)
+    found = OutOfBag(taught(model, unseen, options), layout, unseen, fold)
+    return float(np.average(found.log_predictive, weights=shard.weights))
