@@ -49,7 +49,8 @@ def test_what_the_text_says_is_what_the_table_says():
     statistics = ["SVM on bag statistics", "random forest on bag statistics"]
     for model in [*ours, 'VGPMIL, `aggregate="max"`']:
         assert least["single_concept", model] > 0.5 and least["two_concepts", model] > 0.5
-    assert all(most["single_concept", model] < 0.5 for model in others + statistics)
+    for model in others + statistics:
+        assert most["single_concept", model] < 0.5 and most["two_concepts", model] < 0.5
     assert all(most["false_frequency", model] < 0.5 for model in ours)
     assert all(least["false_frequency", model] > 0.5 for model in statistics)
     assert rows.groupby(["data", "model"]).size().eq(5).all()
