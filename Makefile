@@ -11,7 +11,7 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest -n 2 --durations=10
 
 .DEFAULT_GOAL := help
-.PHONY: neighbours help demo test test-full coverage lint format bench reproduction scaling security mutants gap bound-order novelty docs clean
+.PHONY: assumption neighbours help demo test test-full coverage lint format bench reproduction scaling security mutants gap bound-order novelty docs clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -81,6 +81,9 @@ novelty: $(DEV)  ## Measure novelty and referral, write docs/far-from-the-data.m
 
 neighbours: $(DEV)  ## Measure links between slices and context of bags, write docs/neighbours-and-context.md; needs DATA=folder
 	$(ONE_THREAD) $(BIN)/python scripts/write_neighbours.py docs --data $(DATA)
+
+assumption: $(DEV)  ## Put models through tests of the MIL assumption, write docs/mil-assumption.md
+	$(ONE_THREAD) $(BIN)/python scripts/write_assumption.py docs
 
 docs: $(DEV)  ## Build the site in site/, run every block of README and docs/, check notation
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

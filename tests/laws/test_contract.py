@@ -8,7 +8,7 @@ import pytest
 from sklearn.base import clone
 
 from psimil import GVGPMIL, RBF, VGPMIL, GammaMixture, HyperbolicSecant, PsiVGPMIL
-from psimil.paper.baselines import AttentionMIL, BagForest, BagSVM
+from psimil.paper.baselines import AttentionMIL, BagForest, BagSVM, MeanPooling, Smoothing
 from psimil.testing import check_mil_estimator, mil_checks
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
@@ -55,8 +55,10 @@ NAMED = {
 BASELINES = {
     "BagSVM": BagSVM(random_state=0),
     "BagForest": BagForest(n_estimators=10, random_state=0),
+    "MeanPooling": MeanPooling(),
     "AttentionMIL": AttentionMIL(hidden=8, attention=4, epochs=5, learning_rate=0.05, random_state=0),
 }
+ORDERED = {"smooth AttentionMIL": clone(BASELINES["AttentionMIL"]).set_params(smoothing=Smoothing(), epochs=30)}
 RARER = {  # what a user gets without choosing, and the other ways to learn and to stream
     "VGPMIL as it comes": VGPMIL(n_inducing=6, max_iter=4, tol=0.0, random_state=0),
     "GVGPMIL as it comes": GVGPMIL(n_inducing=6, max_iter=4, tol=0.0, random_state=0),
@@ -72,7 +74,8 @@ LOST_IN_CONTEXT = "check_more_instances_never_lower_a_bag"  # one more instance 
 
 
 def needs_torch(name):
-    return [pytest.mark.skipif(find_spec("torch") is None, reason="needs torch")] if name == "AttentionMIL" else []
+    missing = name.endswith("AttentionMIL") and find_spec("torch") is None
+    return [pytest.mark.skipif(missing, reason="needs torch")]
 
 
 def cases(estimators, *marks, **flags):
@@ -101,6 +104,18 @@ def test_named_estimators(check):
 
 @pytest.mark.parametrize("check", cases(BASELINES, instances=False, uncertainty=False))
 def test_baselines(check):
+    check()
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        case
+        for case in cases(ORDERED, instances=False, uncertainty=False)
+        if not case.id.endswith("check_instance_order_invariance")
+    ],
+)
+def test_all_but_one_rule_hold_in_order(check):
     check()
 
 

@@ -12,13 +12,15 @@ from drawn import densities, fit, problems, properties, seeds
 from psimil import Bags, PsiVGPMIL
 from psimil.foundations.errors import DataWarning
 from psimil.inference import bag_pass
-from psimil.paper.baselines import AttentionMIL, BagForest, BagSVM
+from psimil.paper.baselines import AttentionMIL, BagForest, BagSVM, MeanPooling, Smoothing
 
 small = problems(widths=st.integers(1, 6), exponents=st.just(0.0), kinds=("plain", "duplicates"))
 BASELINES = {
     "BagSVM": BagSVM(random_state=0),
     "BagForest": BagForest(n_estimators=5, random_state=0),
+    "MeanPooling": MeanPooling(),
     "AttentionMIL": AttentionMIL(hidden=4, attention=2, epochs=2, random_state=0),
+    "smooth AttentionMIL": AttentionMIL(hidden=4, attention=2, epochs=2, smoothing=Smoothing(), random_state=0),
 }
 given_points = {"standardize": False, "aggregate": "noisy_or"}
 
@@ -236,7 +238,7 @@ def test_known_instance_labels_are_kept(drawn, seed):
 @properties
 @given(drawn=problems(labels="both", widths=st.integers(1, 20)))
 def test_baselines_are_finite_whatever_the_bags(kind, drawn):
-    if kind == "AttentionMIL":
+    if kind.endswith("AttentionMIL"):
         pytest.importorskip("torch")
     model = BASELINES[kind]
     with warnings.catch_warnings():

@@ -14,24 +14,32 @@ from psimil import Bags
 from psimil.datasets import make_bags
 from psimil.foundations.errors import DataWarning, InputError, NotFitted
 from psimil.paper import baselines
-from psimil.paper.baselines import AttentionMIL, BagForest, BagSVM
+from psimil.paper.baselines import AttentionMIL, BagForest, BagSVM, MeanPooling, Smoothing
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
+NETWORK = AttentionMIL(hidden=16, attention=8, epochs=40, learning_rate=0.02, random_state=0)
+torch_only = pytest.mark.skipif(find_spec("torch") is None, reason="needs torch")
+SMOOTH = pytest.param(clone(NETWORK).set_params(smoothing=Smoothing()), marks=torch_only, id="smooth")
+MEAN = pytest.param(MeanPooling(), id="MeanPooling")
 KINDS = [
     BagSVM(random_state=0),
     BagForest(n_estimators=25, random_state=0),
-    pytest.param(
-        AttentionMIL(hidden=16, attention=8, epochs=40, learning_rate=0.02, random_state=0),
-        marks=pytest.mark.skipif(find_spec("torch") is None, reason="needs torch"),
-    ),
+    pytest.param(NETWORK, marks=torch_only),
 ]
 GRIDS = {  # the first value is by far the better one
     BagSVM: ("gamma", [0.02, 1e3]),
     BagForest: ("min_samples_leaf", [1, 35]),
     AttentionMIL: ("learning_rate", [0.02, 1e-6]),
+    MeanPooling: ("C", [1.0, 1e-9]),
 }
-each = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: type(kind).__name__)
+
+
+def kinds(*more):
+    return pytest.mark.parametrize("kind", [*KINDS, *more], ids=lambda kind: type(kind).__name__)
+
+
+each = kinds(MEAN, SMOOTH)
 BAGS, Y, _ = make_bags(n_bags=80, separation=5.0, seed=1)
 TEST, Y_TEST, _ = make_bags(n_bags=100, separation=5.0, seed=2)
 
@@ -64,7 +72,7 @@ def test_labels_without_a_pattern_give_the_share_of_positives(kind):
     assert prob.std() < 0.15
 
 
-@each
+@kinds(MEAN)
 def test_order_of_instances_and_bags_does_not_matter(kind):
     rng = np.random.default_rng(3)
     clf = clone(kind).fit(BAGS, Y)
@@ -82,7 +90,7 @@ def test_units_of_the_features_do_not_matter(kind):
     np.testing.assert_allclose(clone(kind).fit(other[0], Y).predict_proba(other[1]), expected, atol=0.02)
 
 
-@each
+@kinds(SMOOTH)
 def test_the_seed_decides_bit_by_bit(kind):
     first, again, other = (
         clone(kind).set_params(random_state=seed).fit(BAGS, Y).decision_function(TEST) for seed in (0, 0, 1)

@@ -48,9 +48,15 @@ def test_counts_of_the_papers_grid():
     assert {job.n_features for job in plan("ich", "paper")} == {8, 32, 128}
 
 
+@pytest.mark.parametrize("experiment", EXPERIMENTS)
+def test_every_experiment_compares_with_every_baseline(experiment):
+    assert {"attention", "smooth", "mean", "svm", "forest"} < {job.model for job in plan(experiment, "nested")}
+
+
 def test_counts_of_the_nested_protocol():
     musk = Counter(job.model for job in plan("musk1", "nested"))
     assert musk["vgpmil"] == musk["gvgpmil"] == musk["svm"] == 5 * 5  # repeats, splits
+    assert musk["smooth"] == musk["mean"] == 5 * 5
     assert musk["vgpmil-paper"] == musk["vgpmil-published"] == 5  # the slow ones once
     ich = plan("ich", "nested", models=["vgpmil"])
     tasks = Counter(job.task for job in ich)

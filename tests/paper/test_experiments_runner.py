@@ -85,10 +85,10 @@ def test_processes_give_the_same_rows(alone, tmp_path):
 
 
 def test_without_torch_attention_is_left_out(monkeypatch):
-    jobs = plan("musk1", "nested", models=["svm", "attention"])
+    jobs = plan("musk1", "nested", models=["svm", "attention", "smooth"])
     monkeypatch.setitem(sys.modules, "torch", None)
     kept, left_out = runnable(jobs)
-    assert left_out == ["Attention MIL"]
+    assert left_out == ["Attention MIL", "Smooth attention MIL"]
     assert kept == [job for job in jobs if job.model == "svm"] and len(kept) == 25
     assert runnable(kept) == (kept, [])
 

@@ -8,7 +8,6 @@ from functools import partial
 from types import ModuleType
 from typing import Any
 
-from psimil.foundations.errors import InputError
 from psimil.testing import (
     decisions,
     forms,
@@ -29,7 +28,7 @@ from psimil.testing import (
     uncertain_instances,
     uncertainty,
 )
-from psimil.testing.subject import Subject, applies
+from psimil.testing.subject import Subject, applies, demand_estimator
 
 ALWAYS = (
     parameters,
@@ -111,14 +110,7 @@ def mil_checks(
     >>> checks = dict(mil_checks(VGPMIL(n_inducing=4, max_iter=2, tol=0.0, random_state=0)))
     >>> checks["check_clone"]()
     """
-    if isinstance(estimator, type):
-        name = estimator.__name__
-        raise InputError(f"estimator is the class {name}; give an instance, e.g. {name}(random_state=0).")
-    if not hasattr(estimator, "fit") or not hasattr(estimator, "get_params"):
-        kind = type(estimator).__name__
-        raise InputError(
-            f"estimator must be an unfitted scikit-learn classifier of bags, got {kind}; give an instance."
-        )
+    demand_estimator(estimator)
     return _applying(estimator, instances, uncertainty)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from psimil.foundations.errors import InputError
 from psimil.testing.examples import easy_problem
 
 Array = NDArray[Any]
@@ -78,6 +79,25 @@ class Subject:
     def methods(self) -> list[str]:
         """Prediction methods that the estimator has, bag by bag in and bag by bag out."""
         return [name for name in ("predict", "predict_proba", "decision_function") if hasattr(self.estimator, name)]
+
+
+def demand_estimator(estimator: Any) -> None:
+    """Refuse a class, and what cannot be fitted.
+
+    Examples
+    --------
+    >>> demand_estimator(Subject)
+    Traceback (most recent call last):
+    psimil.foundations.errors.InputError: estimator is the class Subject; give an instance, ...
+    """
+    if isinstance(estimator, type):
+        name = estimator.__name__
+        raise InputError(f"estimator is the class {name}; give an instance, e.g. {name}(random_state=0).")
+    if not hasattr(estimator, "fit") or not hasattr(estimator, "get_params"):
+        kind = type(estimator).__name__
+        raise InputError(
+            f"estimator must be an unfitted scikit-learn classifier of bags, got {kind}; give an instance."
+        )
 
 
 def positive(estimator: Any, bags: Any) -> Array:

@@ -1,11 +1,14 @@
-"""Baselines to compare with: bag statistics under a support vector machine or a forest, and gated attention.
+"""Baselines to compare with: bag statistics under a support vector machine, a forest or a regression, and attention.
 
-All are scikit-learn classifiers of bags, as :class:`psimil.PsiVGPMIL` is. :class:`AttentionMIL` needs torch.
+All are scikit-learn classifiers of bags, as :class:`psimil.PsiVGPMIL` is. :class:`AttentionMIL` needs torch; with a
+:class:`Smoothing` it is smooth attention.
 """
 
 from psimil.paper.baselines.attention import AttentionMIL
 from psimil.paper.baselines.forest import BagForest
+from psimil.paper.baselines.mean_pooling import MeanPooling
+from psimil.paper.baselines.smoothing import Smoothing
 from psimil.paper.baselines.statistics import bag_statistics
 from psimil.paper.baselines.svm import BagSVM
 
-__all__ = ["AttentionMIL", "BagForest", "BagSVM", "bag_statistics"]
+__all__ = ["AttentionMIL", "BagForest", "BagSVM", "MeanPooling", "Smoothing", "bag_statistics"]

@@ -13,7 +13,8 @@ from psimil.foundations.numbers import above_zero, at_least
 from psimil.model.bags import Bags
 from psimil.paper.baselines.classifier import BagClassifier
 from psimil.paper.baselines.network import GatedAttention, require_torch
-from psimil.paper.baselines.network_training import Schedule, train_network
+from psimil.paper.baselines.network_training import Schedule, as_tensors, train_network
+from psimil.paper.baselines.smoothing import Smoothing
 
 Array = NDArray[Any]
 
@@ -26,11 +27,13 @@ class AttentionModel:
     ----------
     theta : (P,) weights in float32.
     sizes : features, width of z, width of the gate.
+    smoothing : what is smoothed along ordered bags; None for nothing.
     losses : log-loss of the held-out bags after each epoch.
     """
 
     theta: Array
     sizes: tuple[int, int, int]
+    smoothing: Smoothing | None
     losses: list[float]
 
     def log_odds(self, bags: Bags) -> Array:
@@ -40,10 +43,10 @@ class AttentionModel:
     def evaluate(self, bags: Bags) -> tuple[Array, Array]:
         """(B,) log-odds of the bags and (N,) attention of their instances."""
         torch = require_torch()
-        network = GatedAttention(torch.from_numpy(self.theta), *self.sizes)
-        X = torch.from_numpy(np.asarray(bags.X, dtype=np.float32))
+        network = GatedAttention(torch.from_numpy(self.theta), *self.sizes, self.smoothing)
+        X, _, _, links = as_tensors(bags, np.zeros(len(bags)))
         with torch.no_grad():
-            logits, weights = network.forward(X, torch.from_numpy(bags.bag_index), len(bags))
+            logits, weights = network.forward(X, torch.from_numpy(bags.bag_index), len(bags), links)
         return logits.numpy().astype(np.float64), weights.numpy().astype(np.float64)
 
 
@@ -71,6 +74,9 @@ class AttentionMIL(BagClassifier):
         bags, as does a single bag of a label.
     restarts : int
         Networks trained from different starts; the one with the lowest held-out log-loss is kept.
+    smoothing : Smoothing or None
+        Smooth attention pooling (SmAP) of Castro-Macias et al. (2024): neighbours in the order of
+        :meth:`psimil.Bags.in_order`, or else of rows, are attended to alike. None takes instances in any order.
     random_state : int, Generator or None
         Decides the split, the start, the order of bags and what is dropped; torch's own state is not touched.
 
@@ -82,6 +88,8 @@ class AttentionMIL(BagClassifier):
     --------
     >>> AttentionMIL(hidden=32, epochs=50).hidden
     32
+    >>> AttentionMIL(smoothing=Smoothing("scores", alpha=0.8)).smoothing
+    Smoothing(of='scores', alpha=0.8, steps=10)
     """
 
     def __init__(
@@ -96,6 +104,7 @@ class AttentionMIL(BagClassifier):
         patience: int = 30,
         validation: float = 0.2,
         restarts: int = 1,
+        smoothing: Smoothing | None = None,
         random_state: Any = None,
     ) -> None:
         self.hidden = hidden
@@ -108,6 +117,7 @@ class AttentionMIL(BagClassifier):
         self.patience = patience
         self.validation = validation
         self.restarts = restarts
+        self.smoothing = smoothing
         self.random_state = random_state
 
     def attention_weights(self, bags: Any, *, bag_ids: Any = None) -> list[Array]:
@@ -126,9 +136,12 @@ class AttentionMIL(BagClassifier):
         for name in ("dropout", "validation"):
             if getattr(self, name) >= 1:
                 raise InputError(f"{name} must be a share below 1, got {getattr(self, name)}.")
+        if not isinstance(self.smoothing, Smoothing | None):
+            raise InputError(f"smoothing must be a Smoothing such as Smoothing() or None, got {self.smoothing!r}.")
 
     def _train(self, bags: Bags, T: Array, rng: np.random.Generator) -> AttentionModel:
         schedule = Schedule(**{f.name: getattr(self, f.name) for f in fields(Schedule)})
         run = train_network(bags, T, schedule, rng)
         self.validation_losses_ = run.losses
-        return AttentionModel(run.network.theta.numpy(), (bags.n_features, self.hidden, self.attention), run.losses)
+        sizes = (bags.n_features, self.hidden, self.attention)
+        return AttentionModel(run.network.theta.numpy(), sizes, self.smoothing, run.losses)

@@ -5,6 +5,8 @@ For an instance x of bag b, with z = relu(x W + w):
     score = tanh(z V + v) * sigmoid(z U + u) . a
     alpha = exp(score) / sum over the bag of exp(score)
     logit of the bag = (sum over the bag of alpha z) . c + d
+
+With :class:`psimil.paper.baselines.smoothing.Smoothing`, z or the scores are smoothed along the bag first.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from psimil.foundations.errors import InputError
 from psimil.foundations.extras import install_command
+from psimil.paper.baselines.smoothing import Smoothing
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
@@ -33,7 +36,7 @@ def require_torch() -> Any:
     try:
         import torch
     except ImportError as error:
-        raise InputError(f"AttentionMIL needs torch. Install it with: {install_command('torch')}") from error
+        raise InputError(f"attention MIL needs torch. Install it with: {install_command('torch')}") from error
     return torch
 
 
@@ -70,6 +73,7 @@ class GatedAttention:
     ----------
     theta : (P,) weights.
     n_features, hidden, attention : D, width of z, width of the gate.
+    smoothing : what is smoothed along ordered bags; None for nothing.
 
     Examples
     --------
@@ -85,19 +89,28 @@ class GatedAttention:
     n_features: int
     hidden: int
     attention: int
+    smoothing: Smoothing | None = None
 
     @classmethod
-    def initial(cls, n_features: int, hidden: int, attention: int, generator: Generator) -> GatedAttention:
+    def initial(
+        cls, n_features: int, hidden: int, attention: int, generator: Generator, smoothing: Smoothing | None = None
+    ) -> GatedAttention:
         """Weights drawn from U(-1, 1) / sqrt(number of inputs)."""
         torch = require_torch()
         shapes = _shapes(n_features, hidden, attention)
         parts = [
             (2 * torch.rand(prod(shape), generator=generator) - 1) / sqrt(inputs) for shape, inputs in shapes.values()
         ]
-        return cls(torch.cat(parts), n_features, hidden, attention)
+        return cls(torch.cat(parts), n_features, hidden, attention, smoothing)
 
     def forward(
-        self, X: Tensor, bag: Tensor, n_bags: int, dropout: float = 0.0, generator: Generator | None = None
+        self,
+        X: Tensor,
+        bag: Tensor,
+        n_bags: int,
+        links: Tensor | None = None,
+        dropout: float = 0.0,
+        generator: Generator | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Logits of the bags and attention of the instances.
 
@@ -105,6 +118,7 @@ class GatedAttention:
         ----------
         X : (N, D) standardised features.
         bag : (N,) index of each instance's bag.
+        links : (N,) from each instance to the next of its bag, for a network that smooths.
         dropout : share of z set to 0, the same for all instances of a bag, the rest raised to make up for it; 0 to
             predict.
         generator : draws what is dropped.
@@ -120,10 +134,20 @@ class GatedAttention:
         if dropout > 0:
             kept = torch.rand(n_bags, self.hidden, generator=generator) >= dropout
             z = z * (kept / (1 - dropout)).index_select(0, bag)
+        z = self._smoothed(z, links, "features")
+        if self.smoothing is not None and self.smoothing.of == "features":  # what follows cannot undo it
+            V, U, a = (part / torch.linalg.norm(part, 2).clamp_min(1e-6) for part in (V, U, a))
         gate = torch.tanh(torch.addmm(v, z, V)) * torch.sigmoid(torch.addmm(u, z, U))  # (N, attention)
-        weights = segment_softmax(gate @ a, bag, n_bags)
+        scores = self._smoothed(gate @ a, links, "scores")
+        weights = segment_softmax(scores, bag, n_bags)
         pooled = z.new_zeros(n_bags, self.hidden).index_add(0, bag, weights[:, None] * z)
         return pooled @ c + d, weights
+
+    def _smoothed(self, U: Tensor, links: Tensor | None, of: str) -> Tensor:
+        if self.smoothing is None or self.smoothing.of != of:
+            return U
+        assert links is not None  # whoever has a network that smooths knows the order
+        return self.smoothing(U, links)
 
     def _parts(self) -> list[Tensor]:
         shapes = [shape for shape, _ in _shapes(self.n_features, self.hidden, self.attention).values()]

@@ -10,8 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
+from psimil.model.bag_order import links_of
 from psimil.model.bags import Bags
 from psimil.paper.baselines.network import GatedAttention, require_torch
+from psimil.paper.baselines.smoothing import Smoothing
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -39,6 +41,7 @@ class Schedule:
     patience: int = 30
     validation: float = 0.2
     restarts: int = 1
+    smoothing: Smoothing | None = None
 
 
 @dataclass(frozen=True)
@@ -117,19 +120,20 @@ def _epochs(bags: Bags, T: Array, schedule: Schedule, seed: int) -> Iterator[Gat
     """The network after each epoch; its weights change as the iteration goes on."""
     torch = require_torch()
     generator = torch.Generator().manual_seed(seed)
-    network = GatedAttention.initial(bags.n_features, schedule.hidden, schedule.attention, generator)
+    network = GatedAttention.initial(
+        bags.n_features, schedule.hidden, schedule.attention, generator, schedule.smoothing
+    )
     theta = network.theta.requires_grad_()
     optimiser = torch.optim.Adam([theta], lr=schedule.learning_rate, weight_decay=schedule.weight_decay, fused=True)
     for _ in range(schedule.epochs):
         order = torch.randperm(len(bags), generator=generator).numpy()
-        X, target, offsets = as_tensors(bags[order], T[order])
+        X, target, offsets, links = as_tensors(bags[order], T[order])
         for first in range(0, len(order), schedule.batch_size):
             starts = offsets[first : first + schedule.batch_size + 1]
             sizes = np.diff(starts)
             bag = torch.from_numpy(np.repeat(np.arange(len(sizes)), sizes))
-            logits, _ = network.forward(
-                X[starts[0] : starts[-1]], bag, len(sizes), dropout=schedule.dropout, generator=generator
-            )
+            rows = slice(starts[0], starts[-1])
+            logits, _ = network.forward(X[rows], bag, len(sizes), links[rows], schedule.dropout, generator)
             loss = torch.nn.functional.binary_cross_entropy_with_logits(logits, target[first : first + len(sizes)])
             optimiser.zero_grad()
             loss.backward()
@@ -137,8 +141,8 @@ def _epochs(bags: Bags, T: Array, schedule: Schedule, seed: int) -> Iterator[Gat
         yield replace(network, theta=theta.detach())
 
 
-def as_tensors(bags: Bags, T: Array) -> tuple[Tensor, Tensor, Array]:
-    """(N, D) features and (B,) labels in float32, and the offsets.
+def as_tensors(bags: Bags, T: Array) -> tuple[Tensor, Tensor, Array, Tensor]:
+    """(N, D) features and (B,) labels in float32, the offsets, and (N,) links in float32.
 
     Examples
     --------
@@ -148,14 +152,14 @@ def as_tensors(bags: Bags, T: Array) -> tuple[Tensor, Tensor, Array]:
     torch.float32
     """
     torch = require_torch()
-    X = torch.from_numpy(np.asarray(bags.X, dtype=np.float32))
-    return X, torch.from_numpy(T.astype(np.float32)), bags.offsets
+    X, target, links = (torch.from_numpy(np.asarray(part, dtype=np.float32)) for part in (bags.X, T, links_of(bags)))
+    return X, target, bags.offsets, links
 
 
 def log_loss(network: GatedAttention, bags: Bags, T: Array) -> float:
     """Mean log-loss of the bags, without dropout."""
     torch = require_torch()
-    X, target, _ = as_tensors(bags, T)
+    X, target, _, links = as_tensors(bags, T)
     with torch.no_grad():
-        logits, _ = network.forward(X, torch.from_numpy(bags.bag_index), len(bags))
+        logits, _ = network.forward(X, torch.from_numpy(bags.bag_index), len(bags), links)
         return float(torch.nn.functional.binary_cross_entropy_with_logits(logits, target))

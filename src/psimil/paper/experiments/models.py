@@ -9,7 +9,7 @@ from typing import Any
 from psimil.estimators.psi_vgpmil import GVGPMIL, VGPMIL, PsiVGPMIL
 from psimil.foundations.errors import InputError
 from psimil.model.densities import GammaMixture
-from psimil.paper.baselines import AttentionMIL, BagForest, BagSVM
+from psimil.paper.baselines import AttentionMIL, BagForest, BagSVM, MeanPooling, Smoothing
 from psimil.paper.experiments.job import Job
 
 # What the kernel of the paper's model costs by its own rule, hours on MNIST, the variational bound costs in seconds.
@@ -31,12 +31,14 @@ class Entry:
     build : job -> unfitted estimator; None for the stored predictions of a CNN.
     grid : parameters that the nested protocol chooses by inner cross-validation (baselines; the Gaussian process
         models choose theirs on training bags inside ``fit``).
+    needs_torch : whether it is left out where torch is not installed.
     """
 
     label: str
     preset: str
     build: Callable[[Job], Any] | None
     grid: Mapping[str, list[Any]] = field(default_factory=dict)
+    needs_torch: bool = False
 
     @property
     def is_gaussian_process(self) -> bool:
@@ -69,6 +71,19 @@ REGISTRY: dict[str, Entry] = {
         "Attention MIL",
         "",
         lambda job: AttentionMIL(random_state=job.seed),
+        needs_torch=True,
+    ),
+    "smooth": Entry(
+        "Smooth attention MIL",
+        "",
+        lambda job: AttentionMIL(smoothing=Smoothing(), random_state=job.seed),
+        needs_torch=True,
+    ),
+    "mean": Entry(
+        "Logistic regression on bag means",
+        "",
+        lambda job: MeanPooling(),
+        {"C": [0.01, 0.1, 1.0, 10.0]},
     ),
     "svm": Entry(
         "SVM on bag statistics",

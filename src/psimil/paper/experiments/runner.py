@@ -54,14 +54,14 @@ def run_jobs(
 
 def runnable(jobs: Sequence[Job]) -> tuple[list[Job], list[str]]:
     """The jobs whose libraries are installed, and the labels of the models that were left out."""
-    missing = {name for name in {job.model for job in jobs} if name == "attention" and not _has_torch()}
+    missing = {name for name in {job.model for job in jobs} if entry(name).needs_torch and not _has_torch()}
     return [job for job in jobs if job.model not in missing], sorted(entry(name).label for name in missing)
 
 
 def _run(job: Job, directory: str | None) -> tuple[Job, Trial]:
     from threadpoolctl import threadpool_info
 
-    if job.model == "attention":  # torch keeps its own threads; give it what BLAS has
+    if entry(job.model).needs_torch:  # torch keeps its own threads; give it what BLAS has
         import torch
 
         torch.set_num_threads(min((pool["num_threads"] for pool in threadpool_info()), default=1))
