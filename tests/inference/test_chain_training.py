@@ -221,12 +221,6 @@ def test_a_kernel_that_is_not_learned_has_links_in_training_and_in_predictions_a
     assert (apart > 1e-6) == (J > 0)
 
 
-def test_learning_bag_by_bag_is_refused():
-    bags, y, _ = data()
-    with pytest.raises(InputError, match="partial_fit does not take labels"):
-        chain().partial_fit(bags, y)
-
-
 def test_a_warm_start_learns_the_coupling_again():
     bags, y, _ = data()
     found = chain(warm_start=True).fit(bags, y)

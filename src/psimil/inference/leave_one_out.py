@@ -26,9 +26,9 @@ from psimil.inference.shards import Shard
 from psimil.inference.thresholds import taught
 from psimil.inference.trained import TrainedModel
 from psimil.model.bag_ranges import BagRange
-from psimil.model.chains import log_odds
 from psimil.predictive.aggregates import DRAWS, Dependence, dependence_of, stretch
 from psimil.predictive.calibration import LatentBags
+from psimil.predictive.drawn import summed_out
 
 Array = NDArray[Any]
 
@@ -83,11 +83,11 @@ def leave_one_out(record: Record, shard: Shard) -> Cavity:
             mean = mu[index].reshape(variance.shape) - moved
             noise = antithetic_draws(half.shape[-1], DRAWS, seed=0)
             f = (mean + (half @ noise).transpose(2, 0, 1) * stretch(variance, trusted)).reshape(DRAWS, -1)
-            each, total = np.arange(0, len(bags) * n + 1, n), None
-            if links is not None:  # neighbours summed out, the log-odds of a label stand for its latent value
-                f, total = log_odds(f, links[rows][index], each)
-                mean, trusted = f.mean(axis=0), f.var(axis=0)
-            dependence = dependence_of(f, trusted.ravel(), each, total)
+            each = np.arange(0, len(bags) * n + 1, n)
+            if links is None:
+                dependence = dependence_of(f, trusted.ravel(), each)
+            else:
+                mean, trusted, dependence = summed_out(f, links[rows][index], each)
             found.mean[chunk.start + index], found.variance[chunk.start + index] = mean.ravel(), trusted.ravel()
             for values, own in zip(found.dependence, dependence, strict=True):
                 values[chunk.first + bags] = own

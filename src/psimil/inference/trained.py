@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,13 +24,14 @@ from psimil.model.bag_ranges import BagRange, split_bags
 from psimil.model.bags import Bags
 from psimil.model.context import PARTS, in_context
 from psimil.predictive.aggregates import AGGREGATES, DRAWS, Dependence, dependence_of, joined, stretch
-from psimil.predictive.drawn import Drawn, from_draws
+from psimil.predictive.drawn import Drawn, from_draws, summed_out
 from psimil.predictive.drawn import joined as all_drawn
 from psimil.predictive.moments import IDENTITY, Calibration, probabilities
 from psimil.predictive.novelty import Novelty, reverted, widened
 from psimil.predictive.referral import Referral
 
 Array = NDArray[Any]
+Result = TypeVar("Result")
 
 ROWS = 1 << 18  # instances that are brought to model coordinates at a time
 
@@ -117,16 +119,36 @@ class TrainedModel:
         bags : as the model sees them.
         latent : mean and variance (N,) of their latent values, calibrated and drawn back as predictions are.
         """
+        return joined(
+            self._over_draws(bags, latent, draws, lambda f, some, own: dependence_of(f, latent[1][some.rows], own))
+        )
+
+    def summed_out(self, bags: Bags, latent: tuple[Array, Array], links: Array) -> tuple[Array, Array, Dependence]:
+        """Moments (N,) of the log-odds of each label with its neighbours summed out, and their dependence.
+
+        Parameters
+        ----------
+        bags, latent : as of :meth:`dependence`.
+        links : (N,) J, of :meth:`links`.
+        """
+        parts = self._over_draws(bags, latent, DRAWS, lambda f, some, own: summed_out(f, links[some.rows], own))
+        mean, variance, dependence = zip(*parts, strict=True)
+        return np.concatenate(mean), np.concatenate(variance), joined(list(dependence))
+
+    def _over_draws(
+        self, bags: Bags, latent: tuple[Array, Array], draws: int, task: Callable[[Array, BagRange, Array], Result]
+    ) -> list[Result]:
+        """What a task says of draws f (S, n) under q(v), of some bags at a time with their own offsets."""
         noise, (mean, variance) = antithetic_draws(self.gp.size + 1, draws, self.seed), latent
 
-        def part(some: BagRange) -> Dependence:
+        def part(some: BagRange) -> Result:
             V = self.gp.features(self.scaling.apply(np.asarray(bags.stream[some.rows]), self.dtype))
             W = multiply_upper(V, self.posterior.U.astype(V.dtype))
             df = NUMPY.products(W, noise[:-1])
             f = mean[some.rows] + widened(df, np.vecdot(W, W), variance[some.rows], noise[-1])
-            return dependence_of(f, variance[some.rows], bags.offsets[some.first : some.last + 1] - some.start)
+            return task(f, some, bags.offsets[some.first : some.last + 1] - some.start)
 
-        return joined(list(ordered_map(part, split_bags(bags.offsets, max(ROWS // draws, 1)))))
+        return list(ordered_map(part, split_bags(bags.offsets, max(ROWS // draws, 1))))
 
     def predict(
         self,

@@ -10,7 +10,7 @@ from scipy.special import logsumexp
 
 from psimil.foundations.logistic import log1mexp, sigmoid, softplus
 from psimil.model.chains import log_odds
-from psimil.predictive.aggregates import BagMoments
+from psimil.predictive.aggregates import BagMoments, Dependence, dependence_of
 from psimil.predictive.moments import InstanceMoments
 
 Array = NDArray[Any]
@@ -66,6 +66,28 @@ def from_draws(f: Array, offsets: Array, aggregate: str, level: float, links: Ar
     ends = [0.5 - 0.5 * level, 0.5 + 0.5 * level]
     bounds = Bounds(*np.quantile(prob, ends, axis=0), *sigmoid(np.quantile(f, ends, axis=0)))
     return Drawn(mean, variance, instances, bags, bounds)
+
+
+def summed_out(f: Array, links: Array, offsets: Array) -> tuple[Array, Array, Dependence]:
+    """Mean and variance (N,) of the log-odds of each label with its neighbours summed out, and their dependence.
+
+    They stand for those of latent values where labels are chains.
+
+    Parameters
+    ----------
+    f : (S, N) draws of latent values.
+    links : (N,) J from each label to the next of its bag.
+    offsets : (B + 1,) first instance of each bag.
+
+    Examples
+    --------
+    >>> mean, variance, _ = summed_out(np.array([[-2.0, 0.0], [2.0, 0.0]]), np.array([1.0, 0.0]), np.array([0, 2]))
+    >>> mean, variance.round(2)  # an instance that says nothing follows its neighbour
+    (array([0., 0.]), array([4.  , 0.75]))
+    """
+    f, log_negatives = log_odds(f, links, offsets)
+    variance = f.var(axis=0)
+    return f.mean(axis=0), variance, dependence_of(f, variance, offsets, log_negatives)
 
 
 def _log_mean(values: Array) -> Array:
