@@ -26,13 +26,17 @@ class Bounds(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """What draws say of some bags: latent mean and variance (N,), moments of instances and bags, and intervals."""
+    """What draws say of some bags: latent mean and variance (N,), moments of instances and bags, and intervals.
+
+    ``novelty`` (N,) is not of draws, but of the instances that they were made for; None where it is not known.
+    """
 
     mean: Array
     variance: Array
     instances: InstanceMoments
     bags: BagMoments
     bounds: Bounds
+    novelty: Array | None = None
 
 
 def from_draws(f: Array, offsets: Array, aggregate: str, level: float, links: Array | None = None) -> Drawn:
@@ -82,8 +86,8 @@ def summed_out(f: Array, links: Array, offsets: Array) -> tuple[Array, Array, De
     Examples
     --------
     >>> mean, variance, _ = summed_out(np.array([[-2.0, 0.0], [2.0, 0.0]]), np.array([1.0, 0.0]), np.array([0, 2]))
-    >>> mean, variance.round(2)  # an instance that says nothing follows its neighbour
-    (array([0., 0.]), array([4.  , 0.75]))
+    >>> mean.round(9), variance.round(2)  # an instance that says nothing follows its neighbour
+    (array([0., 0.]), array([4.  , 0.54]))
     """
     f, log_negatives = log_odds(f, links, offsets)
     variance = f.var(axis=0)
@@ -107,4 +111,5 @@ def joined(parts: list[Drawn]) -> Drawn:
         InstanceMoments(*all_of((p.instances.log_p, p.instances.log_q, p.instances.variance) for p in parts)),
         BagMoments(*all_of((p.bags.log_odds, p.bags.prob, p.bags.std) for p in parts)),
         Bounds(*all_of(part.bounds for part in parts)),
+        None if parts[0].novelty is None else all_of((part.novelty,) for part in parts)[0],
     )
