@@ -101,7 +101,7 @@ def test_halves_lead_close_to_the_posterior_of_all_at_once(monkeypatch):
 
 def test_without_coupling_it_is_the_model_of_independent_labels():
     bags, y = data()
-    settings = {"calibrate": "auto", "threshold": None, "false_positive_rate": 0.1}
+    settings = {"threshold": None, "false_positive_rate": 0.1}
     model = replace(first().model_, coupling=0.0)
     chained = learned(model, gapped(bags), y, **settings).model
     plain = learned(model, bags, y, labels="independent", **settings).model
