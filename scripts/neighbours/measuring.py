@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import f1_score, log_loss, roc_auc_score
 
 from psimil import VGPMIL
+from psimil.ct.truth import within_scan_auc
 from psimil.datasets import load_cq500, load_musk1, load_musk2, load_rsna
 from psimil.model.bags import Bags
 from psimil.paper.experiments.splits import nested_split
@@ -31,18 +32,6 @@ class NeighbourSettings:
 
     cnns: tuple[int, ...] = (0, 1, 2, 3, 4)
     seed: int = 2026
-
-
-def within_scan_auc(score: Array, truth: Array, offsets: Array) -> float:
-    """Mean slice AUC over the scans that have slices of both kinds.
-
-    Examples
-    --------
-    >>> within_scan_auc(np.array([0.1, 0.9, 0.5]), np.array([0, 1, 0]), np.array([0, 2, 3]))
-    1.0
-    """
-    pairs = [(truth[a:b], score[a:b]) for a, b in pairwise(offsets)]
-    return float(np.mean([roc_auc_score(one, other) for one, other in pairs if 0 < one.sum() < len(one)]))
 
 
 def shuffled(bags: Bags, rng: np.random.Generator) -> tuple[Bags, Array]:
@@ -68,9 +57,9 @@ def scan_rows(directory: str, settings: NeighbourSettings) -> Iterator[dict[str,
             yield {"data": "scans", "cnn": cnn, "way": way, "J": model.model_.coupling,
                    "bag_auc": roc_auc_score(unseen.y, found.log_odds), "log_loss": log_loss(unseen.y, found.prob),
                    "slice_auc": roc_auc_score(truth, found.instance_log_odds),
-                   "within": within_scan_auc(found.instance_log_odds, truth, test.offsets),
+                   "within": within_scan_auc(truth, found.instance_log_odds, test.offsets),
                    "f1": f1_score(truth, found.instance_label), "seconds": seconds,
-                   "middle": within_scan_auc(middle, unseen.y_instances, test.offsets)}  # fmt: skip
+                   "middle": within_scan_auc(unseen.y_instances, middle, test.offsets)}  # fmt: skip
 
 
 def classic_rows(name: str, settings: NeighbourSettings) -> Iterator[dict[str, Any]]:

@@ -3,6 +3,7 @@
 import shutil
 from dataclasses import replace
 from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -220,6 +221,12 @@ def test_truth_scores_are_those_of_the_tables(results):
     assert scores["wrong_slices"] == wrong.sum() > 0
     pairs = found.instance_std[wrong][:, None] - found.instance_std[~wrong]
     assert scores["uncertainty_auc"] == pytest.approx(((pairs > 0) + 0.5 * (pairs == 0)).mean())
+    areas = []
+    for start, stop in pairwise(found.offsets):
+        one, other = (found.instance_log_odds[start:stop][truth[start:stop] == label] for label in (1, 0))
+        pairs = one[:, None] - other
+        areas += [((pairs > 0) + 0.5 * (pairs == 0)).mean()] if pairs.size else []
+    assert scores["within_scan_auc"] == pytest.approx(np.mean(areas))
     assert "scores" not in CTResults(results.slices, found).facts()
 
 

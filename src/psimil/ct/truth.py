@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -43,7 +44,8 @@ def truth_scores(prediction: Prediction, truth: Array) -> dict[str, Any]:
 
     Returns
     -------
-    scores : {"scans": ..., "slices": ..., "uncertainty_auc": ...}; values are nan where a class is missing.
+    scores : {"scans": ..., "slices": ..., "within_scan_auc": ..., "uncertainty_auc": ...}; values are nan where a class
+        is missing.
     """
     y = np.maximum.reduceat(truth, prediction.offsets[:-1])
     known = truth >= 0
@@ -53,9 +55,30 @@ def truth_scores(prediction: Prediction, truth: Array) -> dict[str, Any]:
         "slices": instance_metrics(
             truth, prediction.instance_prob, prediction.instance_threshold, prediction.instance_log_odds
         ),
+        "within_scan_auc": within_scan_auc(truth, prediction.instance_log_odds, prediction.offsets),
         "uncertainty_auc": area(wrong, prediction.instance_std[known]),
         "wrong_slices": int(wrong.sum()),
     }
+
+
+def within_scan_auc(truth: Array, score: Array, offsets: Array) -> float:
+    """Mean slice AUC over the scans that have slices of both kinds, nan when there is none.
+
+    Parameters
+    ----------
+    truth : (N,) slice labels, -1 for unknown.
+    score : (N,) the larger, the more positive.
+    offsets : (B + 1,) first slice of each scan.
+
+    Examples
+    --------
+    >>> within_scan_auc(np.array([0, 1, 0]), np.array([0.1, 0.9, 0.5]), np.array([0, 2, 3]))
+    1.0
+    """
+    known = truth >= 0
+    found = np.array([area(truth[a:b][known[a:b]], score[a:b][known[a:b]]) for a, b in pairwise(offsets)])
+    both = ~np.isnan(found)
+    return float(found[both].mean()) if both.any() else float("nan")
 
 
 def area(y: Array, score: Array) -> float:

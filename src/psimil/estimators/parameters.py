@@ -259,7 +259,7 @@ def _check_chain(parameters: dict[str, Any], posterior: str) -> None:
         raise InputError('labels="chain" needs posterior="variational" or "sampled", and a density that has them.')
     if parameters["calibrate"]:
         raise InputError(
-            f'labels="chain" has no calibration, got calibrate={parameters["calibrate"]!r}: its scale and shift would be '
+            f'labels="chain" has no calibration, got calibrate={parameters["calibrate"]!r}: scale and shift would be '
             "those of log-odds with neighbours summed out, not of latent values. Leave calibrate=None, or give False."
         )
 
