@@ -126,7 +126,7 @@ def test_bad_scans_are_listed_in_failures(studies, model, tmp_path):
 
 
 def test_phantom_files_are_read_by_the_index(tmp_path):
-    done = call("ct", "phantom", tmp_path / "out", "--scans", 2, "--size", 32, "--json")
+    done = call("ct", "phantom", tmp_path / "out", "--scans", 2, "--size", 32, "--lesions", 2, "--json")
     assert done.exit_code == 0, done.output
     facts = json.loads(done.stdout)
     assert len(pd.read_csv(facts["labels"])) == 2
@@ -146,10 +146,12 @@ def test_demo_runs_from_files_to_scores(tmp_path, monkeypatch):
     assert done.exit_code == 0, done.output
     assert "slice AUC, Gaussian process" in done.stdout
     scores = pd.read_csv(tmp_path / "my demo" / "scores.csv").set_index("score")["value"]
-    assert len(scores) == 11 and "nan" not in done.stdout
+    assert len(scores) == 15 and "nan" not in done.stdout
     assert {"slice AUC within scans, middle of the scan", "localisation error in mm, Gaussian process"} <= set(
         scores.index
     )
+    apart = [name for name in scores.index if name.endswith("Gaussian process without links between slices")]
+    assert len(apart) == 4 and scores[apart].between(0, 1).all()
     assert len(list((tmp_path / "my demo" / "figures").glob("*.png"))) == 4
     line = next(line for line in done.stdout.splitlines() if line.startswith("  ") and " view " in line)
     verb, results, option, dicom = shlex.split(line)[-4:]

@@ -12,7 +12,7 @@ import pytest
 
 from faulty_workers import Disturbed, Raise, Signal, Sleep, not_finite
 from psimil import RBF
-from psimil.cluster import DaskShards, connect, predict_parts, workforce
+from psimil.cluster import DaskShards, connect, predict_bags, predict_parts, workforce
 from psimil.datasets import make_bags
 from psimil.foundations.errors import ClusterFailure, InputError, NumericalFailure
 from psimil.foundations.logistic import antithetic_draws
@@ -258,6 +258,29 @@ def test_predictions_have_the_bits_of_one_process(client, stored, monkeypatch, c
             np.testing.assert_array_equal(one, two)
     raw = predict_parts(model, store, client, raw=True)
     np.testing.assert_array_equal(raw[0], model.latent(X, raw=True)[0])
+
+
+@pytest.mark.parametrize("settings", [{"labels": "chain"}, {"labels": "chain", "context": "bag"}, {}], ids=str)
+def test_predictions_of_whole_bags_are_those_of_one_process(client, stored, monkeypatch, settings):
+    """A mean over draws of q(v), for which parts are whole bags, with gaps; without J, that of independent labels."""
+    from psimil import VGPMIL, Bags
+    from psimil.cluster import scoring
+    from psimil.inference import trained
+
+    memory, store, y = stored
+    links = np.where(np.arange(len(memory.X)) % 5, memory.in_order().links, 0.0)
+    gapped = Bags(memory.X, memory.offsets, links=links)
+    model = VGPMIL(n_inducing=6, max_iter=5, tol=0, random_state=0, **settings).fit(gapped, y).model_
+    assert bool(model.coupling) == bool(settings)
+    for module in (trained, scoring):
+        monkeypatch.setattr(module, "ROWS", 512 * 60)  # parts of sixty instances at most
+    assert not settings or np.abs(model.predict(gapped).prob - model.predict(memory).prob).max() > 1e-4
+    for one in (model, replace(model, coupling=0.0)):
+        for bags in (gapped, store, replace(store, links=links)):
+            found, expected = predict_bags(one, bags, client), one.predict(bags)
+            assert found.ids is bags.ids
+            for name in ("prob", "std", "log_odds", "lower", "upper", "instance_prob", "instance_novelty"):
+                np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-12, atol=1e-14)
 
 
 # Last, for the cluster has new workers afterwards

@@ -82,6 +82,9 @@ def test_other_models_are_refused():
     beside = VGPMIL(n_inducing=5, context="bag", random_state=0).fit(bags, y).model_
     with pytest.raises(InputError, match="joint training needs context=None"):
         train_jointly(None, beside, [], [])
+    linked = VGPMIL(n_inducing=5, labels="chain", random_state=0).fit(bags, y).model_
+    with pytest.raises(InputError, match=r'joint training needs labels="independent".*Link slices afterwards'):
+        train_jointly(None, linked, [], [])
 
 
 def scans_with_blobs(count, seed):

@@ -57,6 +57,50 @@ def test_blood_is_in_one_run_of_slices_of_positive_scans(many):
             assert len(seen) == 0 and phantom.kinds == ()
 
 
+def runs_of(truth):
+    """Lengths of the runs of positive slices, counted one by one."""
+    found, length = [], 0
+    for label in [*truth, 0]:
+        if label:
+            length += 1
+        elif length:
+            found, length = [*found, length], 0
+    return found
+
+
+def test_several_lesions_are_in_runs_of_slices_some_of_them_apart():
+    """At most so many runs as lesions, of two slices at least; and one lesion is the scan that it always was."""
+    numbers = []
+    for seed in range(8):
+        phantom = scan([9, seed], lesions=2)
+        runs = runs_of(phantom.truth)
+        assert 1 <= len(runs) <= 2 and min(runs) >= RUN[0] and sum(runs) <= RUN[1]
+        assert len(phantom.kinds) >= len(runs)
+        numbers.append(len(runs))
+    assert 2 <= numbers.count(2) <= 6, numbers
+    assert runs_of(scan([2, 0], size=48, positive=False, lesions=2).truth) == []
+    np.testing.assert_array_equal(scan(4, lesions=1).hu, scan(4).hu)
+
+
+def test_more_lesions_than_there_is_room_for_are_refused(tmp_path):
+    for lesions in (0, 4, 1.5):
+        for refused in (lambda n: scan(0, lesions=n), lambda n: write_phantoms(tmp_path / "no", 2, lesions=n)):
+            with pytest.raises(InputError, match=f"lesions must be a whole number from 1 to 3, got {lesions}"):
+                refused(lesions)
+    assert not (tmp_path / "no").exists()
+
+
+def test_the_truth_file_lists_the_runs_of_every_study(tmp_path):
+    files = write_phantoms(tmp_path / "several", 4, seed=1, size=32, share=1.0, lesions=2)
+    one = write_phantoms(tmp_path / "one", 1, seed=1, size=32, share=1.0)
+    studies = {}
+    for row in rows(files.truth):
+        studies.setdefault(row["scan"], []).append((float(row["position"]), int(row["label"])))
+    found = [runs_of([label for _, label in sorted(slices)]) for slices in studies.values()]
+    assert len(found) == 4 and {len(runs) for runs in found} == {1, 2}
+    assert not {row["scan"] for row in rows(one.scans)} & set(studies)  # other studies have other UIDs
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_blood_can_be_seen_where_the_truth_says_so(kind, monkeypatch):
     """The same head with and without its blood: what was added stands out over brain in a region that is large."""

@@ -3,6 +3,7 @@
 import shutil
 from dataclasses import replace
 from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -168,6 +169,17 @@ def test_joint_training_changes_the_network_and_its_fingerprint_travels(trained)
         assert tuned.extractor_.fingerprint_ != pipeline.extractor_.fingerprint_
 
 
+def test_joint_training_is_that_of_independent_slices_which_are_linked_in_the_last_fit(trained):
+    _, found = trained
+    one, two = (
+        few(joint_epochs=1, gp=VGPMIL(n_inducing=8, labels=labels, random_state=0)).fit(found.slices, found.y)
+        for labels in ("independent", "chain")
+    )
+    assert one.joint_history_ == two.joint_history_
+    assert one.extractor_.fingerprint_ == two.extractor_.fingerprint_
+    assert two.gp_.labels == "chain" and two.gp_.model_.coupling > 0 == one.gp_.model_.coupling
+
+
 def test_tables_figures_and_reports_show_the_same_numbers(tmp_path, results):
     with opened(tmp_path / "run") as run:
         run.start({})
@@ -220,6 +232,12 @@ def test_truth_scores_are_those_of_the_tables(results):
     assert scores["wrong_slices"] == wrong.sum() > 0
     pairs = found.instance_std[wrong][:, None] - found.instance_std[~wrong]
     assert scores["uncertainty_auc"] == pytest.approx(((pairs > 0) + 0.5 * (pairs == 0)).mean())
+    areas = []
+    for start, stop in pairwise(found.offsets):
+        one, other = (found.instance_log_odds[start:stop][truth[start:stop] == label] for label in (1, 0))
+        pairs = one[:, None] - other
+        areas += [((pairs > 0) + 0.5 * (pairs == 0)).mean()] if pairs.size else []
+    assert scores["auc_within_scans"] == pytest.approx(np.mean(areas))
     assert "scores" not in CTResults(results.slices, found).facts()
 
 

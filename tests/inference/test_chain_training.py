@@ -15,6 +15,7 @@ from psimil.foundations.errors import InputError
 from psimil.inference import training
 from psimil.inference.preparation import Supervision
 from psimil.model.densities import SmoothLaplace
+from psimil.predictive.moments import Calibration
 from psimil.results.model_card import model_card
 
 POINTS = np.random.default_rng(5).normal(size=(8, 2)) * 1.5 + [0.7, 0.0]
@@ -221,12 +222,6 @@ def test_a_kernel_that_is_not_learned_has_links_in_training_and_in_predictions_a
     assert (apart > 1e-6) == (J > 0)
 
 
-def test_learning_bag_by_bag_is_refused():
-    bags, y, _ = data()
-    with pytest.raises(InputError, match="partial_fit does not take labels"):
-        chain().partial_fit(bags, y)
-
-
 def test_a_warm_start_learns_the_coupling_again():
     bags, y, _ = data()
     found = chain(warm_start=True).fit(bags, y)
@@ -239,6 +234,16 @@ def test_what_has_no_chains_is_refused_in_words(estimator):
     bags, y, _ = data()
     with pytest.raises(InputError, match='labels="chain" needs posterior="variational" or "sampled"'):
         estimator.fit(bags, y)
+
+
+@pytest.mark.parametrize("calibrate", [True, "auto"])
+def test_a_calibration_of_chains_is_refused_in_words_and_none_is_made_unasked(calibrate):
+    bags, y, _ = data()
+    with pytest.raises(InputError, match=f'labels="chain" has no calibration, got calibrate={calibrate!r}: .*or give'):
+        chain(calibrate=calibrate).fit(bags, y)
+    assert chain(calibrate=None, max_iter=2).fit(bags, y).model_.calibration == Calibration()
+    with pytest.raises(InputError, match="has no calibration"):
+        VGPMIL(**QUICK).fit(bags, y).set_params(calibrate=calibrate).partial_fit(bags, y)
 
 
 def test_another_word_for_labels_is_refused():

@@ -84,3 +84,44 @@ def test_tables_and_commands_take_a_store(tmp_path):
     pd.testing.assert_frame_equal(*(run.reset_index(drop=True) for run in runs), check_exact=True)
     with pytest.raises(InputError, match=r"is a directory. Name a file, or a store"):
         read_bags(tmp_path)
+
+
+def rising(bags, missing=5):
+    """Positions along every bag in steps of 2.5, the third of the largest bags missing."""
+    found = [2.5 * np.arange(n) + 2.5 * ((np.arange(n) > 2) & (n > missing)) for n in bags.sizes]
+    assert any(np.ptp(np.diff(part)) > 0 for part in found if len(part) > 1)
+    return found
+
+
+@pytest.mark.parametrize("places", ["none", "rising", "falling", "mixed"])
+def test_an_order_that_agrees_with_the_rows_reads_no_feature(stored, monkeypatch, places):
+    """Links are those of the same bags in memory, or of these turned round."""
+    store, bags, y, _ = stored
+    sign = {"rising": [1.0], "falling": [-1.0], "mixed": [1.0, -1.0]}.get(places, [1.0])
+    positions = np.concatenate([sign[b % len(sign)] * part for b, part in enumerate(rising(bags))])
+    expected = bags.in_order() if places == "none" else bags.in_order(np.concatenate(rising(bags)))
+    monkeypatch.setattr(np, "ascontiguousarray", lambda *of, **how: pytest.fail("rows were read"))
+    monkeypatch.setattr(Bags, "__post_init__", lambda self: pytest.fail("rows were checked"))
+    ordered = store.in_order(None if places == "none" else positions)
+    monkeypatch.undo()
+    assert type(ordered) is type(store) and ordered.X is store.X and ordered.path == store.path
+    np.testing.assert_array_equal(ordered.links, expected.links)
+    np.testing.assert_array_equal(ordered[3:9].links, expected[3:9].links)
+    settings = {**QUICK, "labels": "chain", "max_iter": 3, "tol": 0.0}
+    one, two = (VGPMIL(**settings).fit(some, y).predict_dist(some) for some in (ordered, expected))
+    np.testing.assert_array_equal(one.instance_prob, two.instance_prob)
+    assert store.links is None
+
+
+def test_an_order_that_needs_other_rows_is_refused_with_the_bag(stored):
+    store, bags, _, _ = stored
+    positions = np.concatenate(rising(bags))
+    b = int(np.flatnonzero(bags.sizes > 2)[1])
+    start = bags.offsets[b]
+    positions[[start, start + 1]] = positions[[start + 1, start]]
+    with pytest.raises(InputError, match=f"rows of bag {bags.names[b]} of store are not in the order.*Sort them"):
+        store.in_order(positions)
+    with pytest.raises(InputError, match="finite numbers, one for each instance"):
+        store.in_order(np.full(len(positions), np.nan))
+    with pytest.raises(InputError):
+        store.in_order(positions[:-1])

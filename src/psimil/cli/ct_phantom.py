@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -18,6 +19,7 @@ def phantom(
     scans: Annotated[int, typer.Option("--scans", min=1, help="Studies to write.")] = 60,
     size: Annotated[int, typer.Option("--size", min=32, max=1024, help="Rows and columns of a slice.")] = 256,
     share: Annotated[float, typer.Option("--share", min=0.0, max=1.0, help="Share of studies with a bleed.")] = 0.5,
+    lesions: Annotated[int, typer.Option("--lesions", min=1, max=3, help="Bleeds in a study, at most.")] = 1,
     seed: Annotated[int, typer.Option(min=0)] = 0,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -29,7 +31,8 @@ def phantom(
         from psimil.ct.phantom_files import write_phantoms
 
         with shell.progress(scans, "phantom") as step:
-            files = write_phantoms(out, scans, seed=seed, size=size, share=share, progress=step)
+            drawn = partial(write_phantoms, seed=seed, size=size, share=share, lesions=lesions)
+            files = drawn(out, scans, progress=step)
         shell.say(
             f"{scans} studies are in {files.studies}, their labels in {files.scans}, slice labels in {files.truth}.",
             "Next:",

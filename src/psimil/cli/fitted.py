@@ -128,10 +128,10 @@ def _summary(facts: dict[str, Any], name: str, referral: str) -> str:
             lines += [f"## {title}", "", f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
             lines += [f"| {' | '.join(row)} |" for row in rows] + [""]
     lines += [
-        "`bags.csv` and `instances.csv` hold out-of-bag predictions: bags are dealt into folds, and what the bags of a",
-        "fold have taught is taken out before they are predicted. AUC compares bags of one fold, and the range after it",
-        "is what it might be by chance (95 %). Scores are optimistic, because kernel and inducing points were chosen with",
-        "all bags present; use `psimil evaluate` on bags that were not trained on for scores to report.",
+        "`bags.csv` and `instances.csv` hold out-of-bag predictions: bags are dealt into folds, and what those of a",
+        "fold have taught is taken out before they are predicted. AUC compares bags of one fold; the range after it is",
+        "its 95 % interval. The kernel was chosen with all bags present, which flatters all of this a little;",
+        "use `psimil evaluate` on bags that were not trained on for scores to report.",
         "`influence` is how surprising a bag's label is to the other bags; look at the largest for labelling errors.",
         "", f"**{NOTE}**", "",
     ]  # fmt: skip

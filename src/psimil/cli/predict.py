@@ -91,10 +91,9 @@ def predict(
                 if client is None:
                     prediction = estimator.predict_dist(table.bags)
                 else:
-                    from psimil.cluster import predict_parts
+                    from psimil.cluster import predict_bags
 
-                    latent = predict_parts(estimator.model_, table.bags, client)
-                    prediction = estimator.model_.predict(table.bags, latent=latent)
+                    prediction = predict_bags(estimator.model_, table.bags, client)
             tell("tables", 0, 3)
             run.start(environment())
             run.write_table("bags.csv", bag_frame(prediction, table.bags))

@@ -2,7 +2,8 @@
 
 Each epoch alternates two ascents of the same bound. With the CNN fixed, a few closed-form passes update q(v); with q(v)
 fixed, gradient steps on batches of scans move the CNN through the features' part in K_xz. Inducing points, kernel and
-scaling stay; when the epochs are over the Gaussian process is fitted anew on the new features.
+scaling stay; when the epochs are over the Gaussian process is fitted anew on the new features. The bound is that of the
+paper, in which labels of slices are independent; links between them come with that last fit.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ def train_jointly(
     Parameters
     ----------
     model : trained network; it is copied.
-    gp : VGPMIL model fitted on the features of the same scans.
+    gp : VGPMIL model fitted on the features of the same scans, with independent labels.
     images : for each scan its (S, C, H, W) slices, as :func:`psimil.ct.cnn_training.train_cnn` takes them.
     y : (B,) labels, 0 or 1.
     hold : numbers of scans that are not learned from; the epoch that suits them best is kept, the start included.
@@ -103,6 +104,8 @@ def train_jointly(
     above_zero(learning_rate=learning_rate)
     if gp.context:
         raise InputError("joint training needs context=None: it tunes the features of single slices.")
+    if gp.coupling:
+        raise InputError('joint training needs labels="independent": its bound has no links. Link slices afterwards.')
     T = np.asarray(y).astype(np.int64)
     if T.shape != (len(images),):
         raise InputError(f"{len(images)} scans but labels of shape {T.shape}.")

@@ -12,7 +12,8 @@ from psimil.ct.lesions import KINDS, Array, Blood, draw_blood
 from psimil.foundations.errors import InputError
 
 SLICES = (16, 32)
-RUN = (2, 10)  # slices with blood in a positive scan
+RUN = (2, 10)  # slices of a run with blood at least, and of all of them in a scan at most
+MOST_LESIONS, APART = 3, 10  # in a scan, and lesions that are tried to find some with slices between them
 SAMPLES = 3  # through the thickness of a slice
 VISIBLE_AREA, VISIBLE_CONTRAST = 60.0, 15.0  # mm² and HU over brain: less cannot be seen, and is left out
 
@@ -46,15 +47,22 @@ class Phantom:
 
 
 def head(
-    rng: np.random.Generator, *, positive: bool, kind: str | None = None, size: int = 256, n_slices: int | None = None
+    rng: np.random.Generator,
+    *,
+    positive: bool,
+    kind: str | None = None,
+    lesions: int = 1,
+    size: int = 256,
+    n_slices: int | None = None,
 ) -> Phantom:
     """A synthetic head CT scan.
 
     Parameters
     ----------
     rng : source of chance; the same state gives the same scan.
-    positive : with blood in a run of slices.
+    positive : with blood in one or more runs of slices.
     kind : of the blood, one of ``psimil.ct.lesions.KINDS``; None draws one, and sometimes a second one with it.
+    lesions : bleeds in a positive scan at most, up to 3, each in a run of slices; some runs touch.
     size : rows and columns.
     n_slices : S; None takes 16 to 32, by the thickness.
 
@@ -73,6 +81,7 @@ def head(
         raise InputError("a head needs size >= 32 and n_slices >= 8.")
     if kind is not None and kind not in KINDS:
         raise InputError(f"kind of blood must be one of {', '.join(KINDS)}, or None for any.")
+    check_lesions(lesions)
     thickness = float(rng.uniform(2.5, 7.0))
     count = n_slices or int(np.clip(round((HIGHEST - LOWEST) / thickness), *SLICES))
     step = round((HIGHEST - LOWEST) / count, 2)
@@ -80,35 +89,60 @@ def head(
     positions = np.round(LOWEST + step * (np.arange(count) + 0.5), 3)
     anatomy = Anatomy(rng)
     grid = Grid(anatomy, size)
+    several = int(rng.integers(1, lesions + 1)) if positive and lesions > 1 else 1
     while True:
-        bleeds = _bleeding(rng, anatomy, kind, positions, thickness) if positive else ()
+        bleeds = _bleeding(rng, anatomy, kind, positions, thickness, several) if positive else ()
         clean, truth = _drawn(anatomy, grid, positions, thickness, bleeds)
-        if not positive or _is_run(truth, RUN[1]):
+        if not positive or _in_runs(truth, RUN[1], several):
             break
     hu = np.clip(np.rint(_scanned(rng, clean, positions)), -1024, 3071).astype(np.int16)
     return Phantom(hu, truth, positions, thickness, (grid.spacing,) * 2, tuple(blood.kind for blood in bleeds))
 
 
+def check_lesions(lesions: int) -> None:
+    """Refuse more lesions than a scan has room for.
+
+    Examples
+    --------
+    >>> check_lesions(4)
+    Traceback (most recent call last):
+    psimil.foundations.errors.InputError: lesions must be a whole number from 1 to 3, got 4.
+    """
+    if not isinstance(lesions, (int, np.integer)) or not 1 <= lesions <= MOST_LESIONS:
+        raise InputError(f"lesions must be a whole number from 1 to {MOST_LESIONS}, got {lesions!r}.")
+
+
 def _bleeding(
-    rng: np.random.Generator, anatomy: Anatomy, kind: str | None, positions: NDArray[np.float64], thickness: float
+    rng: np.random.Generator,
+    anatomy: Anatomy,
+    kind: str | None,
+    positions: NDArray[np.float64],
+    thickness: float,
+    lesions: int,
 ) -> tuple[Blood, ...]:
-    """Blood that is seen in an unbroken run of slices, tried out on a coarse grid until it is."""
+    """Lesions, each seen in an unbroken run of slices, tried out on a coarse grid; apart where that is easy."""
     step, coarse = positions[1] - positions[0], Grid(anatomy, 48)
     near = positions[(positions > -25) & (positions < 80)]
-    most = min(RUN[1], len(positions) // 2)
+    most, least = min(RUN[1], len(positions) // 2) // lesions, 9.0 if lesions == 1 else 1.25 * step
+    found, taken, tries = list[Blood](), np.zeros(len(near)), 0
     while True:
-        half = float(np.clip(0.5 * step * rng.integers(RUN[0] + 1, most + 1), 9.0, 32.0))
+        half = float(np.clip(0.5 * step * rng.integers(RUN[0] + 1, max(most, 3) + 1), least, 32.0))
         kinds = [kind or str(rng.choice(KINDS))]
         if kind is None and rng.uniform() < 0.2:
             kinds.append(str(rng.choice([other for other in KINDS if other != kinds[0]])))
-        bleeds = tuple(draw_blood(rng, name, anatomy.skull, half) for name in kinds)
-        if _is_run(_drawn(anatomy, coarse, near, thickness, bleeds)[1], most):
-            return bleeds
+        lesion = [draw_blood(rng, name, anatomy.skull, half) for name in kinds]
+        seen = _drawn(anatomy, coarse, near, thickness, tuple(lesion))[1]
+        tries += 1
+        if _in_runs(seen, most, 1) and (tries > APART or not (seen * taken).any()):
+            found, taken, lesions = found + lesion, taken + np.convolve(seen, [1, 1, 1], "same"), lesions - 1
+            if not lesions:
+                return tuple(found)
 
 
-def _is_run(truth: NDArray[np.int8], most: int) -> bool:
-    seen = np.flatnonzero(truth)
-    return RUN[0] <= len(seen) <= most and int(np.ptp(seen)) == len(seen) - 1
+def _in_runs(truth: NDArray[np.int8], most: int, several: int) -> bool:
+    """Whether blood is seen in so many runs of slices at most, none too short, and in so many slices at most."""
+    lengths = [len(part) for part in "".join(map(str, truth)).split("0") if part]
+    return 1 <= len(lengths) <= several and min(lengths) >= RUN[0] and sum(lengths) <= most
 
 
 def _drawn(

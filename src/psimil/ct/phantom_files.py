@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.ct.phantom import Phantom, head
+from psimil.ct.phantom import Phantom, check_lesions, head
 from psimil.files.atomic import atomic_write
 from psimil.files.paths import as_path
 from psimil.foundations.errors import InputError, OutputError
@@ -57,6 +57,7 @@ def write_phantoms(
     seed: int = 0,
     size: int = 256,
     share: float = 0.5,
+    lesions: int = 1,
     progress: Callable[[str], None] | None = None,
 ) -> PhantomFiles:
     """Write synthetic head CT studies; the same arguments give the same bytes.
@@ -71,6 +72,7 @@ def write_phantoms(
     seed : source of chance.
     size : rows and columns of a slice.
     share : of studies with blood, rounded to a whole number of studies.
+    lesions : bleeds in such a study at most, see :func:`psimil.ct.phantom.head`.
     progress : called with the number of each study that was written.
 
     Returns
@@ -93,6 +95,7 @@ def write_phantoms(
     _dicom()
     at_least(1, whole=True, n_scans=n_scans)
     at_least(0, whole=True, seed=seed, size=size)
+    check_lesions(lesions)
     at_least(0, share=share)
     if share > 1 or not 32 <= size <= 1024:
         raise InputError(f"phantoms need a share in [0, 1] and a size in [32, 1024], got {share} and {size}.")
@@ -104,7 +107,8 @@ def write_phantoms(
     width, labels, truth = max(3, len(str(n_scans))), [], []
     for number, label in enumerate(positive.tolist(), start=1):
         rng = np.random.default_rng([seed, number])
-        study = _Study(f"{seed}/{size}/{number}/{int(label)}", head(rng, positive=label, size=size), rng)
+        source = f"{seed}/{size}/{number}/{int(label)}" + (f"/{lesions}" if lesions > 1 else "")
+        study = _Study(source, head(rng, positive=label, lesions=lesions, size=size), rng)
         name = f"{number:0{width}}"
         study.write(files.studies / name)
         labels.append((study.uid, int(label)))

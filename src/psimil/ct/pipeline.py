@@ -127,18 +127,18 @@ class CTPipeline(ClassifierMixin, BaseEstimator):
         return self
 
     def _fitted(
-        self, extractor: FeatureExtractor, slices: list[Slices], T: Array, seed: int, known: Any = None
+        self, extractor: FeatureExtractor, slices: list[Slices], T: Array, seed: int, known: Any = None, **changes: Any
     ) -> PsiVGPMIL:
         gp = VGPMIL(labels="chain") if self.gp is None else clone(self.gp)
         own = gp.random_state
-        gp.set_params(feature_fingerprint=extractor.fingerprint_, random_state=seed if own is None else own)
+        gp.set_params(feature_fingerprint=extractor.fingerprint_, random_state=seed if own is None else own, **changes)
         return gp.fit(extractor.transform(slices), T, y_instances=known)
 
     def _tuned(self, extractor: FeatureExtractor, slices: list[Slices], T: Array, seed: int) -> FeatureExtractor:
-        """The extractor after joint training through the bound of a first Gaussian process."""
+        """The extractor after joint training through the bound of a first Gaussian process, which has no links."""
         from psimil.ct.joint import train_jointly
 
-        gp = self._fitted(extractor, slices, T, seed)
+        gp = self._fitted(extractor, slices, T, seed, labels="independent")
         trained = train_jointly(
             extractor.weights_.model,
             gp.model_,

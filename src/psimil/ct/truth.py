@@ -12,6 +12,7 @@ from sklearn.metrics import roc_auc_score
 from psimil.ct.slices import Slices
 from psimil.foundations.errors import InputError
 from psimil.inference.prediction import Prediction
+from psimil.results.localisation import auc_within_bags
 from psimil.results.metrics import bag_metrics, instance_metrics
 
 Array = NDArray[Any]
@@ -39,20 +40,24 @@ def truth_scores(prediction: Prediction, truth: Array) -> dict[str, Any]:
 
     Parameters
     ----------
-    truth : (N,) slice labels, -1 for unknown; a scan is positive when one of its slices is.
+    truth : (N,) slice labels, -1 for unknown. A scan is positive when one of its slices is, negative when all are known
+        to be, and not scored otherwise.
 
     Returns
     -------
-    scores : {"scans": ..., "slices": ..., "uncertainty_auc": ...}; values are nan where a class is missing.
+    scores : {"scans": ..., "slices": ..., "auc_within_scans": ..., "uncertainty_auc": ...}; values are nan where a
+        class is missing.
     """
-    y = np.maximum.reduceat(truth, prediction.offsets[:-1])
-    known = truth >= 0
+    starts, known = prediction.offsets[:-1], truth >= 0
+    y = np.maximum.reduceat(truth, starts)
+    told = (y == 1) | np.logical_and.reduceat(known, starts)
     wrong = prediction.instance_label[known] != truth[known]
     return {
-        "scans": bag_metrics(y, prediction.prob, prediction.threshold, prediction.log_odds),
+        "scans": bag_metrics(y[told], prediction.prob[told], prediction.threshold, prediction.log_odds[told]),
         "slices": instance_metrics(
             truth, prediction.instance_prob, prediction.instance_threshold, prediction.instance_log_odds
         ),
+        "auc_within_scans": auc_within_bags(truth, prediction.instance_log_odds, prediction.offsets),
         "uncertainty_auc": area(wrong, prediction.instance_std[known]),
         "wrong_slices": int(wrong.sum()),
     }

@@ -24,11 +24,11 @@ class OnlineLearning:
     ) -> Any:
         """Learn from some more bags: the first call is a fit, each further one a natural-gradient step.
 
-        Scaling, inducing points, kernel and context are those of the first call, so give it a few hundred bags of both
-        labels.
-        The step sizes are those of minibatches (docs/scaling.md). Calibration and thresholds follow the latest bags,
-        as they were predicted before the model learned them. ``out_of_bag_`` and ``label_posterior_`` stay those of the
-        first call. A loaded model does not know how much it has seen: its own training counts for that.
+        Scaling, inducing points, kernel, context and coupling of neighbours are those of the first call, so give it a
+        few hundred bags of both labels. The step sizes are those of minibatches (docs/scaling.md). Calibration and
+        thresholds follow the latest bags, as they were predicted before the model learned them. ``out_of_bag_`` and
+        ``label_posterior_`` stay those of the first call. A loaded model does not know how much it has seen: its own
+        training counts for that.
 
         Parameters
         ----------
@@ -45,8 +45,6 @@ class OnlineLearning:
         """
         if y is None:
             raise InputError("partial_fit needs bag labels: partial_fit(bags, y).")
-        if self.labels == "chain":
-            raise InputError('partial_fit does not take labels="chain". Fit all bags at once.')
         if not hasattr(self, "model_"):
             return self.fit(bags, y, bag_ids=bag_ids, y_instances=y_instances, sample_weight=sample_weight)
         found = self._bags(bags, bag_ids)

@@ -253,9 +253,16 @@ def _check_judged(values: dict[str, Any]) -> None:
 
 
 def _check_chain(parameters: dict[str, Any], posterior: str) -> None:
-    """Refuse linked labels where labels are not summed out."""
-    if parameters["labels"] == "chain" and posterior == "augmented":
+    """Refuse linked labels where labels are not summed out, and a calibration, which looks at instances one by one."""
+    if parameters["labels"] == "independent":
+        return
+    if posterior == "augmented":
         raise InputError('labels="chain" needs posterior="variational" or "sampled", and a density that has them.')
+    if parameters["calibrate"]:
+        raise InputError(
+            f'labels="chain" has no calibration, got calibrate={parameters["calibrate"]!r}: scale and shift would be '
+            "those of log-odds with neighbours summed out, not of latent values. Leave calibrate=None, or give False."
+        )
 
 
 def _torch_backend(device: str, kernel: Kernel | None) -> Backend:

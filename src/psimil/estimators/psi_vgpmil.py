@@ -235,8 +235,8 @@ class PsiVGPMIL(OnlineLearning, BagPredictor, Parameters):
         """A model written by :meth:`save`; its predictions are equal bit by bit.
 
         It is a PsiVGPMIL whatever class saved it, ready to predict. A file holds nothing of the training rows, so
-        ``out_of_bag_``, ``history_``, ``label_posterior_``, ``elbo_``, ``n_iter_``, ``converged_`` and ``online_`` are not
-        there.
+        ``out_of_bag_``, ``history_``, ``label_posterior_``, ``elbo_``, ``n_iter_``, ``converged_`` and ``online_`` are
+        not there.
 
         Raises
         ------

@@ -1,8 +1,8 @@
 """Bags that arrive over time: one step of q(v) for each batch, and scores before it has learned them.
 
 How q(v) takes the bags in is the business of the algorithm that found it; every bag counts once. Scaling, inducing
-points and kernel stay those of the first batch. Calibration and thresholds come from the latest bags as they were
-predicted before the model learned them.
+points, kernel and coupling of neighbours stay those of the first batch. Calibration and thresholds come from the latest
+bags as they were predicted before the model learned them.
 """
 
 from __future__ import annotations
@@ -44,12 +44,17 @@ class Online:
         """The model after one step on these bags."""
         model, weights = self.model, supervision.weights
         bags = model.seen(bags)
-        labels = Labels(supervision.T, bags.offsets, np.log(options.H), supervision.known)
+        links = model.links(bags)
+        labels = Labels(supervision.T, bags.offsets, np.log(options.H), supervision.known, links=links)
         X = model.scaling.apply(bags.X, model.dtype)
         shard = Shard(X, labels, weights, options.density, options.rule, options.backend)
         with single_threaded_blas():
             latent = latent_moments(model.gp, model.posterior, X)
-            dependence = model.dependence(bags, latent) if model.joint else None
+            if links is None:
+                dependence = model.dependence(bags, latent) if model.joint else None
+            else:
+                mean, variance, dependence = model.summed_out(bags, latent, links)
+                latent = mean, variance
             q = options.algorithm(options, model.seed).more(model.gp, model.posterior, shard, self.weight, self.steps)
         unseen = _joined(self.unseen, LatentBags(*latent, bags.offsets, supervision.T, weights, dependence=dependence))
         model = replace(model, posterior=q, chains=None)

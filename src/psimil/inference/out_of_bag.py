@@ -32,9 +32,9 @@ from psimil.inference.thresholds import taught
 from psimil.inference.trained import TrainedModel
 from psimil.model.bag_likelihoods import Labels
 from psimil.model.bag_ranges import BagRange, rows_of_bags, split_bags
-from psimil.model.chains import log_odds
 from psimil.predictive.aggregates import DRAWS, Dependence, dependence_of, joined, stretch
 from psimil.predictive.calibration import LatentBags
+from psimil.predictive.drawn import summed_out
 
 Array = NDArray[Any]
 
@@ -108,12 +108,11 @@ def _without(record: Record, shard: Shard, bags: Array, rows: Array, offsets: Ar
         half = solve_lower(R, H[some.rows].T).T
         own = np.square(half).sum(axis=1)
         trusted = np.clip(own, 0.0, prior[some.rows]) + k[some.rows]
-        mean, each, total = mu[some.rows] - half @ step, offsets[some.first : some.last + 1] - some.start, None
+        mean, each = mu[some.rows] - half @ step, offsets[some.first : some.last + 1] - some.start
         f = mean + (half @ noise).T * stretch(own, trusted)
-        if links is not None:  # neighbours summed out, the log-odds of a label stand for its latent value
-            f, total = log_odds(f, links[rows][some.rows], each)
-            mean, trusted = f.mean(axis=0), f.var(axis=0)
-        return Cavity(mean, trusted, dependence_of(f, trusted, each, total))
+        if links is None:
+            return Cavity(mean, trusted, dependence_of(f, trusted, each))
+        return Cavity(*summed_out(f, links[rows][some.rows], each))
 
     found = list(NUMPY.map(part, split_bags(offsets, ROWS)))
     mean, variance = (np.concatenate([getattr(one, name) for one in found]) for name in ("mean", "variance"))

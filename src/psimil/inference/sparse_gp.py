@@ -198,6 +198,10 @@ class SparseGP:
         """(n,) variance of f a priori under this model, the constant mean included."""
         if self.residual == "projected":
             return self.explained_variance(V) + self.bias**2
+        return self.full_variance(X)
+
+    def full_variance(self, X: Array) -> Array:
+        """(n,) variance of the Gaussian process itself a priori, the constant mean included."""
         return np.asarray(self.kernel.diagonal(X), dtype=np.float64) + self.bias**2
 
 

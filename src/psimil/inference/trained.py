@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from psimil.foundations.errors import InputError
 from psimil.foundations.linalg import multiply_upper
 from psimil.foundations.logistic import antithetic_draws
 from psimil.foundations.phases import tell
+from psimil.inference.draw_task import DrawTask
 from psimil.inference.prediction import BagLayout, Prediction
 from psimil.inference.sampled import KEPT, Chains
 from psimil.inference.sparse_gp import Posterior, Scaling, SparseGP, latent_moments
@@ -22,14 +24,15 @@ from psimil.model.bag_order import links_of
 from psimil.model.bag_ranges import BagRange, split_bags
 from psimil.model.bags import Bags
 from psimil.model.context import PARTS, in_context
-from psimil.predictive.aggregates import AGGREGATES, DRAWS, Dependence, dependence_of, joined, stretch
-from psimil.predictive.drawn import Drawn, from_draws
+from psimil.predictive.aggregates import AGGREGATES, DRAWS, Dependence, dependence_of, joined
+from psimil.predictive.drawn import Drawn, summed_out
 from psimil.predictive.drawn import joined as all_drawn
 from psimil.predictive.moments import IDENTITY, Calibration, probabilities
 from psimil.predictive.novelty import Novelty, reverted, widened
 from psimil.predictive.referral import Referral
 
 Array = NDArray[Any]
+Result = TypeVar("Result")
 
 ROWS = 1 << 18  # instances that are brought to model coordinates at a time
 
@@ -93,10 +96,6 @@ class TrainedModel:
         """The learned constant mean of the latent function."""
         return float(self.gp.bias * self.posterior.m[-1]) if self.gp.bias else 0.0
 
-    def _prior(self, X: Array) -> tuple[float, Array]:
-        """The learned constant mean, and the variances (N,) of the prior at X (N, D) in model coordinates."""
-        return self.prior_mean, np.asarray(self.gp.kernel.diagonal(X), dtype=np.float64) + self.gp.bias**2
-
     def familiar(self, X: Array, latent: tuple[Array, Array]) -> tuple[Array | None, tuple[Array, Array]]:
         """Novelty (N,) of instances X (N, D), and their latent moments with those of novel ones drawn to the prior."""
         if self.novelty is None:
@@ -105,8 +104,8 @@ class TrainedModel:
         for a in range(0, len(X), ROWS):
             rows, x = slice(a, a + ROWS), self.scaling.apply(np.asarray(X[a : a + ROWS]), self.dtype)
             novelty[rows] = self.novelty.of(x, self.gp.Z)
-            found = reverted((mean[rows], variance[rows]), self._prior(x), novelty[rows])
-            mean[rows], variance[rows] = found
+            prior = self.prior_mean, self.gp.full_variance(x)
+            mean[rows], variance[rows] = reverted((mean[rows], variance[rows]), prior, novelty[rows])
         return novelty, (mean, variance)
 
     def dependence(self, bags: Bags, latent: tuple[Array, Array], draws: int = DRAWS) -> Dependence:
@@ -117,16 +116,36 @@ class TrainedModel:
         bags : as the model sees them.
         latent : mean and variance (N,) of their latent values, calibrated and drawn back as predictions are.
         """
+        return joined(
+            self._over_draws(bags, latent, draws, lambda f, some, own: dependence_of(f, latent[1][some.rows], own))
+        )
+
+    def summed_out(self, bags: Bags, latent: tuple[Array, Array], links: Array) -> tuple[Array, Array, Dependence]:
+        """Moments (N,) of the log-odds of each label with its neighbours summed out, and their dependence.
+
+        Parameters
+        ----------
+        bags, latent : as of :meth:`dependence`.
+        links : (N,) J, of :meth:`links`.
+        """
+        parts = self._over_draws(bags, latent, DRAWS, lambda f, some, own: summed_out(f, links[some.rows], own))
+        mean, variance, dependence = zip(*parts, strict=True)
+        return np.concatenate(mean), np.concatenate(variance), joined(list(dependence))
+
+    def _over_draws(
+        self, bags: Bags, latent: tuple[Array, Array], draws: int, task: Callable[[Array, BagRange, Array], Result]
+    ) -> list[Result]:
+        """What a task says of draws f (S, n) under q(v), of some bags at a time with their own offsets."""
         noise, (mean, variance) = antithetic_draws(self.gp.size + 1, draws, self.seed), latent
 
-        def part(some: BagRange) -> Dependence:
+        def part(some: BagRange) -> Result:
             V = self.gp.features(self.scaling.apply(np.asarray(bags.stream[some.rows]), self.dtype))
             W = multiply_upper(V, self.posterior.U.astype(V.dtype))
             df = NUMPY.products(W, noise[:-1])
             f = mean[some.rows] + widened(df, np.vecdot(W, W), variance[some.rows], noise[-1])
-            return dependence_of(f, variance[some.rows], bags.offsets[some.first : some.last + 1] - some.start)
+            return task(f, some, bags.offsets[some.first : some.last + 1] - some.start)
 
-        return joined(list(ordered_map(part, split_bags(bags.offsets, max(ROWS // draws, 1)))))
+        return list(ordered_map(part, split_bags(bags.offsets, max(ROWS // draws, 1))))
 
     def predict(
         self,
@@ -152,8 +171,8 @@ class TrainedModel:
         """
         with single_threaded_blas():
             bags, rng = self.seen(bags), np.random.default_rng(self.seed)
-            if self.chains is not None or self.coupling:
-                found = self._drawn(bags, self._draws, raw=raw, level=level)
+            if self.by_draws:
+                found = self._drawn(bags, raw=raw, level=level)
                 return replace(found, joint_std=found.std) if joint else found
             latent = self.latent(bags.stream, raw=raw) if latent is None else latent
             novelty, latent = self.familiar(bags.stream, latent)
@@ -172,6 +191,11 @@ class TrainedModel:
             return replace(found, joint_std=std)
 
     @property
+    def by_draws(self) -> bool:
+        """Whether predictions are means over draws of v: where the posterior was sampled, or labels are chains."""
+        return self.chains is not None or self.coupling > 0
+
+    @property
     def _draws(self) -> Array:
         """(S, M) draws of v: from the exact posterior where there are some, from q(v) otherwise."""
         if self.chains is not None:
@@ -183,29 +207,30 @@ class TrainedModel:
         """(N,) J between neighbours; None for independent labels."""
         return self.coupling * links_of(bags) if self.coupling else None
 
-    def _drawn(self, bags: Bags, v: Array, *, raw: bool, level: float) -> Prediction:
-        """The prediction from draws v (S, M) of the posterior."""
-        calibration, links = IDENTITY if raw else self.calibration, self.links(bags)
-        novelty = None if self.novelty is None else np.empty(len(bags.X))
-        shared = antithetic_draws(1, len(v), self.seed)[0]
+    def draw_task(self, *, raw: bool = False, level: float = 0.95) -> DrawTask:
+        """What is to be done to bags, some at a time, where predictions are made :meth:`by_draws`."""
+        calibration = IDENTITY if raw else self.calibration
+        made = (self.gp, self._draws, calibration, self.novelty, self.prior_mean, self.aggregate)
+        return DrawTask(*made, level, self.seed)
+
+    def _drawn(self, bags: Bags, *, raw: bool, level: float) -> Prediction:
+        """The prediction from draws of the posterior."""
+        task, links = self.draw_task(raw=raw, level=level), self.links(bags)
 
         def part(some: BagRange) -> Drawn:
             x = self.scaling.apply(np.asarray(bags.stream[some.rows]), self.dtype)
-            f = NUMPY.products(self.gp.features(x), v.T)
-            mean, variance = f.mean(axis=0), f.var(axis=0)
-            latent = calibration.apply(mean, variance)
-            if self.novelty is not None and novelty is not None:
-                novelty[some.rows] = self.novelty.of(x, self.gp.Z)
-                latent = reverted(latent, self._prior(x), novelty[some.rows])
-            df = widened(f - mean, variance, latent[1], shared)
-            f = latent[0] + stretch(df.var(axis=0), latent[1]) * df
             own, J = bags.offsets[some.first : some.last + 1] - some.start, None if links is None else links[some.rows]
-            return from_draws(f, own, self.aggregate, level, J)
+            return task.of(x, own, J)
 
-        found = all_drawn(list(ordered_map(part, split_bags(bags.offsets, max(ROWS // len(v), 1)))))
+        parts = list(ordered_map(part, split_bags(bags.offsets, max(ROWS // len(task.v), 1))))
+        return self.put_together(bags, parts, level)
+
+    def put_together(self, bags: Bags, parts: list[Drawn], level: float) -> Prediction:
+        """The prediction from what :meth:`draw_task` says of some bags at a time, in their order."""
+        found = all_drawn(parts)
         return Prediction(
             bags.names, bags.offsets, bags.rows, found.mean, found.variance, found.instances, found.bags,
-            self.aggregate, self.threshold, self.instance_threshold, level, instance_novelty=novelty,
+            self.aggregate, self.threshold, self.instance_threshold, level, instance_novelty=found.novelty,
             margin=None if self.referral is None else self.referral.margin, bounds=found.bounds,
         )  # fmt: skip
 

@@ -10,7 +10,7 @@ from scipy.special import logsumexp
 
 from psimil.foundations.logistic import log1mexp, sigmoid, softplus
 from psimil.model.chains import log_odds
-from psimil.predictive.aggregates import BagMoments
+from psimil.predictive.aggregates import BagMoments, Dependence, dependence_of
 from psimil.predictive.moments import InstanceMoments
 
 Array = NDArray[Any]
@@ -26,13 +26,17 @@ class Bounds(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """What draws say of some bags: latent mean and variance (N,), moments of instances and bags, and intervals."""
+    """What draws say of some bags: latent mean and variance (N,), moments of instances and bags, and intervals.
+
+    ``novelty`` (N,) is not of draws, but of the instances that they were made for; None where it is not known.
+    """
 
     mean: Array
     variance: Array
     instances: InstanceMoments
     bags: BagMoments
     bounds: Bounds
+    novelty: Array | None = None
 
 
 def from_draws(f: Array, offsets: Array, aggregate: str, level: float, links: Array | None = None) -> Drawn:
@@ -68,6 +72,28 @@ def from_draws(f: Array, offsets: Array, aggregate: str, level: float, links: Ar
     return Drawn(mean, variance, instances, bags, bounds)
 
 
+def summed_out(f: Array, links: Array, offsets: Array) -> tuple[Array, Array, Dependence]:
+    """Mean and variance (N,) of the log-odds of each label with its neighbours summed out, and their dependence.
+
+    They stand for those of latent values where labels are chains.
+
+    Parameters
+    ----------
+    f : (S, N) draws of latent values.
+    links : (N,) J from each label to the next of its bag.
+    offsets : (B + 1,) first instance of each bag.
+
+    Examples
+    --------
+    >>> mean, variance, _ = summed_out(np.array([[-2.0, 0.0], [2.0, 0.0]]), np.array([1.0, 0.0]), np.array([0, 2]))
+    >>> mean.round(9), variance.round(2)  # an instance that says nothing follows its neighbour
+    (array([0., 0.]), array([4.  , 0.54]))
+    """
+    f, log_negatives = log_odds(f, links, offsets)
+    variance = f.var(axis=0)
+    return f.mean(axis=0), variance, dependence_of(f, variance, offsets, log_negatives)
+
+
 def _log_mean(values: Array) -> Array:
     """(N,) log of the mean of e^values over the draws of values (S, N)."""
     return np.asarray(np.minimum(logsumexp(values, axis=0) - np.log(len(values)), 0.0))
@@ -85,4 +111,5 @@ def joined(parts: list[Drawn]) -> Drawn:
         InstanceMoments(*all_of((p.instances.log_p, p.instances.log_q, p.instances.variance) for p in parts)),
         BagMoments(*all_of((p.bags.log_odds, p.bags.prob, p.bags.std) for p in parts)),
         Bounds(*all_of(part.bounds for part in parts)),
+        None if parts[0].novelty is None else all_of((part.novelty,) for part in parts)[0],
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 from psimil.data.bagtable import BagTable
 from psimil.files.paths import as_path
 from psimil.foundations.errors import InputError
+from psimil.model.bag_checks import per_instance
+from psimil.model.bag_order import linked
 from psimil.model.bags import Bags
-from psimil.model.features import column_order, listed
+from psimil.model.features import as_real, column_order, listed
 from psimil.model.labels import ZERO_ONE, Classes
 from psimil.store.digest import BLOCK, digest_file
 from psimil.store.layout import (
@@ -81,6 +83,27 @@ class StoredBags(Bags):
         """Bags, labels and names of the features as the commands take them."""
         known = None if self.y_instances is None else self.y_instances.astype(np.int64)
         return BagTable(self, self.y, known, self.classes)
+
+    def in_order(self, positions: Any = None) -> StoredBags:
+        """The same bags with an order; no feature is read. Rows stay where they are, so positions must agree with them.
+
+        Parameters
+        ----------
+        positions : (N,) along each bag, as of :meth:`psimil.model.bags.Bags.in_order`, all rising or all falling within
+            a bag.
+        """
+        if positions is not None:
+            positions = as_real(per_instance(positions, len(self.X)), "positions")
+            falling = positions[self.offsets[1:] - 1] < positions[self.offsets[:-1]]
+            positions = np.where(np.repeat(falling, self.sizes), -positions, positions)
+        order, links = linked(self.offsets, positions)
+        if (wrong := order != np.arange(len(order))).any():
+            bag = self.names[self.bag_index[np.argmax(wrong)]]
+            raise InputError(
+                f"the rows of bag {bag} of {self.path.name} are not in the order of their positions, and a store keeps "
+                "them as they are. Sort them by position and import the data again."
+            )
+        return replace(self, links=links)
 
     def with_features(self, names: Sequence[str]) -> Bags:
         """Refused: the features of a store have one order."""
