@@ -15,7 +15,7 @@ from timing import last_line, typical
 
 from psimil import RBF, GammaMixture, HyperbolicSecant, PsiVGPMIL
 from psimil.datasets import load_musk1, mnist_split
-from psimil.inference.out_of_bag import log_predictive
+from psimil.inference.out_of_bag import deal, leave_out, log_predictive
 
 # the model as it is: both scores without calibration
 RAW = {"hyperparameters": None, "max_iter": 30, "calibrate": False, "threshold": 0.5, "false_positive_rate": None}

@@ -26,7 +26,7 @@ VARIABLE = "PSIMIL_CORE_TYPE"  # the type that the tests are to find, see tests/
 # test_<name>.py below tests/, of factorisations, passes, bounds, moments, predictions, fits, files, parts and bits
 NUMERICAL = """
     core_types linalg sparse_gp_edges conditional_variance conditioning equal_bits kernels kernel_facts densities
-    quadrature moments moment_digits moment_tails latent_range pass bound problem_chunks leave_one_out log_z
+    quadrature moments moment_digits moment_tails latent_range pass bound problem_chunks out_of_bag cavities log_z
     bag_likelihoods bag_pass variational moving_gram label_posteriors aggregate_rules calibration thresholds
     prediction robustness inducing fitting_loop algorithm augmented parts storage identities estimator_predict
 """.split()

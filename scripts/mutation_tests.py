@@ -30,7 +30,7 @@ TESTS = {
     "inference/algorithm": "algorithm monitors fitting_loop teaching_edges life online estimator_training",
     "inference/bag_pass": "bag_pass variational algorithm parts estimator_training",
     "predictive/calibration": "calibration_optimum calibration prediction estimator_training",
-    "inference/leave_one_out": "leave_one_out estimator",
+    "inference/out_of_bag": "out_of_bag cavities estimator",
     "predictive/moments": "moment_digits aggregate_rules moments calibration prediction thresholds estimator_predict",
     "inference/online": "online_labels online",
     "inference/options": "option_edges options training_choices streamed_run streamed_device bad_parameters online",

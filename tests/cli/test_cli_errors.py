@@ -185,7 +185,9 @@ def test_from_a_shell(files, tmp_path):
 
 def interrupted(folder, seconds):
     frame_of(n_bags=100).to_csv(folder / "train.csv", index=False)
-    (folder / "endless.toml").write_text("max_iter = 1000000000\npatience = 1000000000\nearly_stopping = 'loo'\n")
+    (folder / "endless.toml").write_text(
+        "max_iter = 1000000000\npatience = 1000000000\nearly_stopping = 'out_of_bag'\n"
+    )
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OPENBLAS_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "psimil", "fit", "train.csv", "--out", "run", "--config", "endless.toml"]
     # a parent that runs in the background of a script ignores SIGINT, and its children would inherit that

@@ -101,7 +101,7 @@ CHOICES = {
     "hyperparameters": "'bound', 'paper', 'published', None",
     "log_z": "'logistic', 'jensen', 'rff', 'none'",
     "aggregate": "'noisy_or', 'max'",
-    "early_stopping": "None, 'auc', 'log_loss', 'loo'",
+    "early_stopping": "None, 'auc', 'log_loss', 'out_of_bag'",
     "dtype": "'float64', 'float32'",
     "calibrate": "None, 'auto', True, False",
     "expectation": "'quadrature', 'sample'",
@@ -130,7 +130,7 @@ def test_b12_choices_of_earlier_versions_name_their_successors(name, value):
 
 def test_b12_the_choices_that_1_0_0_had_and_this_version_has_not():
     kernels = {("hyperparameters", "collapsed"): "bound", ("hyperparameters", "loo"): "bound"}
-    assert RENAMED == {**kernels, ("aggregate", "auto"): "noisy_or"}
+    assert RENAMED == {**kernels, ("aggregate", "auto"): "noisy_or", ("early_stopping", "loo"): "out_of_bag"}
 
 
 @pytest.mark.parametrize("kind", [RBF, Matern32, Matern52, Linear, Constant])

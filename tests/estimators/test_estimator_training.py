@@ -19,11 +19,11 @@ PAPERS = {"posterior": "augmented", "H": 100.0, "label_posterior": "mean_field",
 
 
 @pytest.mark.parametrize("how", [{}, PAPERS], ids=["variational", "augmented"])
-@pytest.mark.parametrize("metric", ["auc", "log_loss", "loo"])
+@pytest.mark.parametrize("metric", ["auc", "log_loss", "out_of_bag"])
 def test_early_stopping_restores_the_best_state(metric, how):
     bags, y, _ = problem()
     held, held_y, _ = problem(seed=7)
-    evaluation = None if metric == "loo" else (held, held_y)
+    evaluation = None if metric == "out_of_bag" else (held, held_y)
     settings = {"tol": 0.0, **how}
     stopped = quick(early_stopping=metric, patience=3, max_iter=25, **settings).fit(bags, y, eval_set=evaluation)
     scores = [row[f"eval_{metric}"] for row in stopped.history_]

@@ -1,7 +1,6 @@
-"""Leave-one-bag-out for the variational posterior: its algebra, and what a fit without the bag says."""
+"""Bags left out of the variational posterior: the algebra, and what a fit without them says."""
 
 from dataclasses import replace
-from functools import partial
 from itertools import islice, pairwise
 
 import numpy as np
@@ -10,11 +9,12 @@ import pytest
 from problems import make, offsets_of
 from psimil.foundations.logistic import antithetic_draws
 from psimil.inference.bag_pass import Draws, run_bag_pass
-from psimil.inference.leave_one_out import FLOOR, _by_features, _by_instances, _curved, leave_one_out
+from psimil.inference.out_of_bag import FLOOR, leave_out
 from psimil.inference.variational import Stage, climb, newton
 
 SIZES = (1, 3, 2, 7, 3, 1, 12, 5)  # smaller and larger than M
 WEIGHTS = (1.0, 2.0, 0.0, 0.5, 3.0, 1.0, 1.0, 2.0)
+ALONE, FOLDS = np.arange(8), np.array([0, 1, 2, 0, 1, 2, 0, 1])  # every bag by itself, and some together
 
 
 def stages(gp):
@@ -42,18 +42,19 @@ def curvature(problem, gp, local, keep):
 @pytest.mark.parametrize("residual", ["projected", "full"])
 @pytest.mark.parametrize("H", [np.inf, 20.0])
 @pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["equal", "weighted"])
-def test_it_is_the_newton_step_without_the_bag_at_the_same_sites(residual, H, weights):
+@pytest.mark.parametrize("fold", [ALONE, FOLDS], ids=["one by one", "folds"])
+def test_it_is_the_newton_step_without_the_fold_at_the_same_sites(residual, H, weights, fold):
     problem, gp, record = fitted(residual=residual, H=H, weights=weights, rows=6)
     q, local, V = record.posterior, record.local, gp.features(problem.X)
-    mean, variance, _ = leave_one_out(record, problem)
-    k = gp.residual_variance(problem.X, V)
-    for b, (start, stop) in enumerate(pairwise(problem.labels.offsets)):
-        rows, own = slice(start, stop), np.arange(len(SIZES)) == b
-        P = q.R @ q.R.T - curvature(problem, gp, local, own)
+    mean, variance, _ = leave_out(record, problem, fold)
+    k, of_instances = gp.residual_variance(problem.X, V), np.repeat(fold, SIZES)
+    for number in np.unique(fold):
+        rows = of_instances == number
+        P = q.R @ q.R.T - curvature(problem, gp, local, fold == number)
         assert np.linalg.eigvalsh(P).min() > FLOOR
-        m = q.m - np.linalg.solve(P, V[rows].T @ (problem.weights[b] * local.gradient[rows]))
+        m = q.m - np.linalg.solve(P, V[rows].T @ (problem.instance_weights * local.gradient)[rows])
         spread = np.einsum("nm,mk,nk->n", V[rows], np.linalg.inv(P), V[rows])
-        prior = np.square(V[rows]).sum(axis=1) if residual == "projected" else np.full(stop - start, 2.5)
+        prior = np.square(V[rows]).sum(axis=1) if residual == "projected" else np.full(rows.sum(), 2.5)
         np.testing.assert_allclose(mean[rows], V[rows] @ m, rtol=1e-9, atol=1e-9)
         np.testing.assert_allclose(variance[rows], np.minimum(spread, prior) + k[rows], rtol=1e-9, atol=1e-9)
 
@@ -69,7 +70,7 @@ def test_it_comes_close_to_a_fit_without_the_bag():
     """With fifty bags: bag by bag a fit of the others, from the mode on."""
     sizes = tuple(np.random.default_rng(1).integers(1, 7, size=50))
     problem, gp, record = fitted(20, sizes, variance=3.0)
-    mean, variance, _ = leave_one_out(record, problem)
+    mean, variance, _ = leave_out(record, problem, np.arange(50))
     V, errors, moved = gp.features(problem.X), [], []
     for b, (start, stop) in list(enumerate(pairwise(offsets_of(sizes))))[::5]:
         rows, weights = slice(start, stop), np.where(np.arange(50) == b, 0.0, 1.0)
@@ -86,42 +87,41 @@ def test_it_comes_close_to_a_fit_without_the_bag():
 
 def test_chunks_and_streamed_rows_agree():
     problem, _, record = fitted()
-    first = leave_one_out(record, problem)
+    first = leave_out(record, problem, FOLDS)
     for rows, keep, whole in ((1, True, True), (4, False, True), (4, False, False), (10**6, False, False)):
-        found = leave_one_out(record, replace(problem, rows=rows, keep=keep, whole=whole))
+        found = leave_out(record, replace(problem, rows=rows, keep=keep, whole=whole), FOLDS)
         np.testing.assert_allclose(found[:2], first[:2], rtol=1e-9, atol=1e-9)
 
 
 def test_a_bag_without_weight_is_already_left_out():
     problem, gp, record = fitted(weights=WEIGHTS)
-    mean, variance, _ = leave_one_out(record, problem)
+    mean, variance, _ = leave_out(record, problem, ALONE)
     V, rows = gp.features(problem.X), problem.instance_weights == 0
     np.testing.assert_allclose(mean[rows], (V @ record.posterior.m)[rows], atol=1e-10)
     spread = np.square(V @ record.posterior.U).sum(axis=1)
     np.testing.assert_allclose(variance[rows], spread[rows], rtol=1e-8)
 
 
-def sites(rng, n, M, scale, sign=1.0, bags=3):
-    """Bags (bags, n, M) with random sites; a large scale makes what is left indefinite."""
-    W = rng.normal(size=(bags, n, M)) / np.sqrt(M)
-    d, r = scale * rng.normal(size=(bags, n)), np.sqrt(scale) * rng.normal(size=(bags, n)) / n
-    return W, rng.normal(size=(bags, n)), d, r, np.full((bags, n), sign)
-
-
-@pytest.mark.parametrize("sign", [1.0, -1.0])
 @pytest.mark.parametrize("scale", [0.05, 30.0], ids=["definite", "indefinite"])
-@pytest.mark.parametrize(("n", "M"), [(1, 6), (4, 6), (6, 6), (9, 6)])
-def test_both_sides_of_the_algebra_agree_also_where_curvature_is_indefinite(n, M, scale, sign):
-    W, g, d, r, signs = sites(np.random.default_rng(n), n, M, scale, sign)
-    for b in range(len(W)):
-        B = np.eye(M) - W[b].T @ (np.diag(d[b]) + sign * np.outer(r[b], r[b])) @ W[b]
-        values, vectors = np.linalg.eigh(B)
-        assert scale > 1.0 or values.min() > 0.0
-        C = W[b] @ (vectors / np.maximum(np.abs(values), FLOOR)) @ vectors.T @ W[b].T
-        for side in (_by_features, _by_instances):
-            moved, half = (found[b] for found in side(W, g, partial(_curved, d, r, signs, [])))
-            np.testing.assert_allclose(half @ half.T, C, rtol=1e-7, atol=1e-8)
-            np.testing.assert_allclose(moved, C @ g[b], rtol=1e-7, atol=1e-8)
+def test_what_is_left_is_a_precision_also_where_curvature_is_too_large(scale):
+    """Eigenvalues of a precision that would be negative count by their size."""
+    problem, gp, record = fitted()
+    rng, q, local = np.random.default_rng(0), record.posterior, record.local
+    n = len(problem.X)
+    local = replace(local, diagonal=scale * rng.normal(size=n), vector=np.sqrt(scale) * rng.normal(size=n) / 4)
+    mean, variance, _ = leave_out(replace(record, local=local), problem, FOLDS)
+    V, of_instances, smallest = gp.features(problem.X), np.repeat(FOLDS, SIZES), []
+    for number in range(3):
+        rows, own = of_instances == number, curvature(problem, gp, local, number == FOLDS)
+        values, vectors = np.linalg.eigh(np.eye(gp.size) - q.U.T @ own @ q.U)
+        smallest.append(values.min())
+        half = V[rows] @ q.U @ (vectors / np.sqrt(np.maximum(np.abs(values), FLOOR)))
+        g = V[rows].T @ local.gradient[rows]
+        moved = half @ ((vectors / np.sqrt(np.maximum(np.abs(values), FLOOR))).T @ (q.U.T @ g))
+        np.testing.assert_allclose(mean[rows], V[rows] @ q.m - moved, rtol=1e-7, atol=1e-8)
+        expected = np.minimum(np.square(half).sum(axis=1), np.square(V[rows]).sum(axis=1))
+        np.testing.assert_allclose(variance[rows], expected, rtol=1e-7)
+    assert (min(smallest) < 0.0) == (scale > 1.0)
 
 
 def test_sites_of_the_last_pass_are_those_that_are_taken_away():

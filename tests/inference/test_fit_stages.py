@@ -208,10 +208,10 @@ def test_a_settled_posterior_ends_the_passes_once_a_tilted_step_was_made():
 
 def test_early_stopping_outlasts_convergence_and_keeps_the_best_pass(monkeypatch):
     scores = iter([0.1, 0.5, 0.3, 0.2, 0.1])
-    monkeypatch.setattr(training, "loo_score", lambda *_: next(scores))
+    monkeypatch.setattr(training, "out_of_bag_score", lambda *_: next(scores))
     fit, state = fit_of(tol=1e6, early_stopping="out_of_bag", patience=2)
     assert watched(fit, state).step == 2
-    assert [row["eval_loo"] for row in fit.history] == [0.1, 0.5, 0.3, 0.2]
+    assert [row["eval_out_of_bag"] for row in fit.history] == [0.1, 0.5, 0.3, 0.2]
 
 
 @pytest.mark.parametrize(("how", "tolerance"), [("published", 1e-3), ("paper", 0.0)])

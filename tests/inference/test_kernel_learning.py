@@ -180,7 +180,7 @@ def test_no_parameter_leaves_its_reach(monkeypatch):
     problem, gp = data(kernel=RBF(20.0, 0.3))
     monkeypatch.setattr(kernel_learning, "REACH", 0.25)
     asked, true_call = [], Profile.__call__
-    monkeypatch.setattr(Profile, "__call__", lambda profile, p: asked.append(p.copy()) or true_call(profile, p))
+    monkeypatch.setattr(Profile, "__call__", lambda profile, p, *q: asked.append(p.copy()) or true_call(profile, p, *q))
     found, _ = learned(problem, gp)
     start = gp.kernel.log_parameters
     assert np.abs(np.array(asked) - start).max() == pytest.approx(0.25)

@@ -35,9 +35,9 @@ def test_what_is_kept_of_v_does_not_change_it(lengthscale):
     assert (V.shape, k.shape) == ((12, gp.size), (12,))
     some = BagRange(1, 3, 1, 6)
     assert np.shares_memory(kept.features(gp, some)[0], V)
-    assert np.shares_memory(kept.rows_of_V(gp, some)[0], V)
+    assert np.shares_memory(kept.rows_of_V(gp, some.rows)[0], V)
     for other in (replace(kept, keep=False), replace(kept, keep=False, whole=False)):
-        for found in (other.features(gp, some), other.rows_of_V(gp, some)):
+        for found in (other.features(gp, some), other.rows_of_V(gp, some.rows)):
             np.testing.assert_allclose(found[0], V[some.rows], rtol=1e-9, atol=1e-12)
             np.testing.assert_allclose(found[1], k[some.rows], rtol=1e-9, atol=1e-12)
         assert "V" not in other.kept

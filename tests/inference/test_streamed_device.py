@@ -57,8 +57,8 @@ def test_blocks_of_a_bag_pass_add_up_to_the_sums_of_numpy(kept, residual):
 def test_rows_that_are_kept_on_a_device_come_back_as_arrays():
     problem, gp = make(bias=1.0)
     some = BagRange(1, 3, 1, 6)
-    expected, _ = problem.rows_of_V(gp, some)
-    found, _ = replace(problem, backend=CPU).rows_of_V(gp, some)
+    expected, _ = problem.rows_of_V(gp, some.rows)
+    found, _ = replace(problem, backend=CPU).rows_of_V(gp, some.rows)
     assert isinstance(found, np.ndarray)
     np.testing.assert_allclose(found, expected, **CLOSE)
 

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.metrics import brier_score_loss
+from sklearn.metrics import brier_score_loss, roc_auc_score
 
 from psimil.foundations.errors import InputError
-from psimil.results.metrics import bag_metrics, expected_calibration_error, instance_metrics
+from psimil.results.metrics import auc_within, bag_metrics, expected_calibration_error, instance_metrics
 
 NAMES = {"accuracy", "f1", "auc", "log_loss", "brier", "ece"}
 cases = st.lists(st.tuples(st.integers(0, 1), st.floats(-8, 8)), min_size=2, max_size=30)
@@ -134,3 +134,31 @@ def test_bad_bins_and_log_odds():
         expected_calibration_error([0, 1], [0.1, 0.2], bins=0)
     with pytest.raises(InputError, match="2 labels but log-odds of shape"):
         bag_metrics([0, 1], [0.1, 0.2], log_odds=[1.0])
+
+
+def test_auc_within_folds_counts_pairs_of_one_fold():
+    rng = np.random.default_rng(0)
+    y, score, fold = rng.integers(0, 2, size=60), rng.integers(0, 9, size=60).astype(float), rng.integers(0, 7, size=60)
+    won = pairs = 0.0
+    for i, j in itertools.product(range(60), repeat=2):
+        if fold[i] == fold[j] and y[i] == 1 and y[j] == 0:
+            pairs += 1
+            won += 0.5 * (score[i] == score[j]) + (score[i] > score[j])
+    area, lower, upper = auc_within(y, score, fold)
+    assert area == pytest.approx(won / pairs, rel=1e-12)
+    assert 0 <= lower < area < upper <= 1
+    found = bag_metrics(y, np.full(60, 0.5), log_odds=score, fold=fold)
+    assert (found["auc"], found["auc_lower"], found["auc_upper"]) == (area, lower, upper)
+
+
+def test_the_interval_of_one_fold_is_that_of_hanley_and_mcneil_widened():
+    y, score = np.repeat([0, 1], 20), np.concatenate([np.arange(20.0), np.arange(20.0) + 4.2])
+    area, lower, upper = auc_within(y, score, np.zeros(40))
+    assert area == pytest.approx(roc_auc_score(y, score))
+    q1, q2 = area / (2 - area), 2 * area**2 / (1 + area)
+    se = np.sqrt((area * (1 - area) + 19 * (q1 - area**2) + 19 * (q2 - area**2)) / 400)
+    assert upper - lower == pytest.approx(2 * 1.96 * np.sqrt(2) * se, rel=1e-9)
+
+
+def test_auc_within_folds_of_one_label_is_undefined():
+    assert np.isnan(auc_within([0, 1], [0.1, 0.9], np.array([0, 1]))).all()

@@ -1,1 +1,1 @@
-"""INFERENCE: the pass, the bound, hyperparameters, leave-one-bag-out and prediction. Reads no file, prints nothing."""
+"""INFERENCE: the pass, the bound, hyperparameters, bags left out and prediction. Reads no file, prints nothing."""

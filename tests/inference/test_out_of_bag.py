@@ -1,15 +1,15 @@
-"""Leave-one-bag-out in closed form against dropping the bag and solving again."""
+"""Folds left out in closed form against dropping their bags and solving again; how bags are dealt; scores."""
 
 from dataclasses import replace
-from itertools import islice, pairwise
+from itertools import islice
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from problems import DENSITIES, dense, make, name, solve_q
-from psimil.inference.leave_one_out import LeaveOneOut, leave_one_out, log_predictive, loo_score, out_of_bag
 from psimil.inference.options import Options
+from psimil.inference.out_of_bag import OutOfBag, deal, leave_out, log_predictive, out_of_bag, out_of_bag_score
 from psimil.inference.prediction import BagLayout
 from psimil.inference.sparse_gp import KernelState, Posterior, Scaling
 from psimil.inference.trained import TrainedModel
@@ -20,6 +20,7 @@ from psimil.predictive.moments import Calibration
 
 SIZES = (1, 3, 2, 7, 3, 1, 12, 5)  # smaller and larger than M
 M = 5
+ALONE, FOLDS = np.arange(8), np.array([0, 1, 2, 0, 1, 2, 0, 1])  # every bag by itself, and some together
 
 
 def fitted(passes=6, **options):
@@ -27,15 +28,14 @@ def fitted(passes=6, **options):
     return problem, gp, next(islice(ascend(problem, KernelState(gp, Posterior.prior(gp.size))), passes - 1, passes))
 
 
-def by_removal(problem, gp, local):
-    """Moments of each bag under the q(u) of all other bags, their theta and kappa kept: dense algebra, bag by bag."""
-    model = dense(problem, gp)
+def by_removal(problem, gp, local, fold):
+    """Moments of each bag under the q(u) of all other folds, their theta and kappa kept: dense algebra."""
+    model, of_instances = dense(problem, gp), np.repeat(fold, np.diff(problem.labels.offsets))
     mean, variance = np.empty(len(problem.X)), np.empty(len(problem.X))
-    for start, stop in pairwise(problem.labels.offsets):
-        keep = np.ones(len(problem.X))
-        keep[start:stop] = 0.0
-        mu, s2 = model.moments(*solve_q(problem, model, local.theta, local.pi - 0.5, keep))
-        mean[start:stop], variance[start:stop] = mu[start:stop], s2[start:stop]
+    for number in np.unique(fold):
+        out = of_instances == number
+        mu, s2 = model.moments(*solve_q(problem, model, local.theta, local.pi - 0.5, np.where(out, 0.0, 1.0)))
+        mean[out], variance[out] = mu[out], s2[out]
     return mean, variance
 
 
@@ -43,12 +43,13 @@ def by_removal(problem, gp, local):
 @pytest.mark.parametrize("bias", [0.0, 2.0])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("density", [HyperbolicSecant(), GammaMixture(1.0, 1.0)], ids=name)
-def test_equals_really_removing_the_bag(residual, bias, weighted, density):
+@pytest.mark.parametrize("fold", [ALONE, FOLDS], ids=["one by one", "folds"])
+def test_equals_really_removing_the_bags(residual, bias, weighted, density, fold):
     weights = [1.0, 2.0, 0.0, 0.5, 3.0, 1.0, 1.0, 2.0] if weighted else None
     problem, gp, record = fitted(residual=residual, bias=bias, weights=weights, density=density, H=100.0, rows=6)
-    mean, variance, _ = leave_one_out(record, problem)
+    mean, variance, _ = leave_out(record, problem, fold)
     assert mean.shape == variance.shape == (sum(SIZES),)
-    expected = by_removal(problem, gp, record.local)
+    expected = by_removal(problem, gp, record.local, fold)
     np.testing.assert_allclose(mean, expected[0], rtol=1e-10, atol=1e-10)
     np.testing.assert_allclose(variance, expected[1], rtol=1e-10, atol=1e-10)
 
@@ -57,23 +58,23 @@ def test_equals_really_removing_the_bag(residual, bias, weighted, density):
 @pytest.mark.parametrize("rule", ["exact", "mean_field"])
 def test_equals_removal_for_every_density_and_label_posterior(density, rule):
     problem, gp, record = fitted(residual="full", bias=1.0, density=density, rule=rule)
-    found = leave_one_out(record, problem)[:2]
-    np.testing.assert_allclose(found, by_removal(problem, gp, record.local), rtol=1e-9, atol=1e-10)
+    found = leave_out(record, problem, FOLDS)[:2]
+    np.testing.assert_allclose(found, by_removal(problem, gp, record.local, FOLDS), rtol=1e-9, atol=1e-10)
 
 
 def test_streamed_and_chunked_agree():
     problem, _, record = fitted(residual="full", bias=2.0)
-    first = leave_one_out(record, problem)[:2]
+    first = leave_out(record, problem, FOLDS)[:2]
     for rows, keep, whole in ((1, True, True), (4, False, True), (4, False, False), (10**6, False, False)):
         other = replace(problem, rows=rows, keep=keep, whole=whole)
-        found = leave_one_out(record, other)[:2]
+        found = leave_out(record, other, FOLDS)[:2]
         np.testing.assert_allclose(found, first, rtol=1e-11, atol=1e-12)
 
 
 def test_weight_zero_is_already_left_out():
     """A bag without weight taught nothing, so its own moments do not change."""
     problem, _, record = fitted(weights=[1.0, 1.0, 1.0, 0.0, 1.0, 1.0, 0.0, 1.0], bias=1.0, passes=200)
-    mean, variance, _ = leave_one_out(record, problem)
+    mean, variance, _ = leave_out(record, problem, ALONE)
     rows = problem.instance_weights == 0
     assert rows.sum() == 19
     np.testing.assert_allclose(mean[rows], record.local.mu[rows], rtol=1e-7, atol=1e-8)
@@ -82,7 +83,8 @@ def test_weight_zero_is_already_left_out():
 
 def test_out_of_bag_variance_is_larger_and_carries_the_labels():
     problem, _, record = fitted(bias=2.0, residual="projected", passes=100)
-    bags = out_of_bag(record, problem, "max")
+    bags, fold = out_of_bag(record, problem, "max")
+    assert fold.shape == (8,)
     assert bags.aggregate == "max"
     assert np.array_equal(bags.T, problem.labels.T)
     assert np.array_equal(bags.offsets, problem.labels.offsets)
@@ -109,12 +111,12 @@ def test_scores_of_bags_come_from_calibrated_latents():
             log_odds=moments[0], names=bags.names, variance=moments[1]
         ),
     )
-    loo = LeaveOneOut(model, BagLayout(np.array(["a", "b"]), latent.offsets), latent)
-    assert loo.prediction.names.tolist() == ["a", "b"]
-    assert loo.prediction.variance.tolist() == [9.0, 9.0]
-    np.testing.assert_allclose(loo.log_predictive, [-1.0, -3.0], rtol=1e-12)
-    np.testing.assert_allclose(loo.influence, [1.0, 3.0], rtol=1e-12)
-    assert loo.mean_log_predictive == pytest.approx(-2.0, rel=1e-12)
+    found = OutOfBag(model, BagLayout(np.array(["a", "b"]), latent.offsets), latent, np.array([0, 1]))
+    assert found.prediction.names.tolist() == ["a", "b"]
+    assert found.prediction.variance.tolist() == [9.0, 9.0]
+    np.testing.assert_allclose(found.log_predictive, [-1.0, -3.0], rtol=1e-12)
+    np.testing.assert_allclose(found.influence, [1.0, 3.0], rtol=1e-12)
+    assert found.mean_log_predictive == pytest.approx(-2.0, rel=1e-12)
 
 
 def test_score_finds_the_mislabelled_bag_and_falls_with_it():
@@ -130,8 +132,44 @@ def test_score_finds_the_mislabelled_bag_and_falls_with_it():
         given = replace(problem, labels=replace(problem.labels, T=labels))
         record = next(islice(ascend(given, KernelState(gp, Posterior.prior(gp.size))), 29, 30))
         model = TrainedModel(Scaling.identity(1), record.gp, record.next_posterior)
-        scores.append(loo_score(model, record, given, Options(calibrate=True)))
-        bags = out_of_bag(record, given, "noisy_or")
+        scores.append(out_of_bag_score(model, record, given, Options(calibrate=True)))
+        bags, _ = out_of_bag(record, given, "noisy_or")
     assert scores[0] > scores[1] + 0.05
     surprise = np.where(wrong == 1, -1, 1) * bags.mean[::2]
     assert np.argmax(surprise) == 7
+
+
+@pytest.mark.parametrize(("bags", "folds"), [(1, 1), (2, 2), (5, 2), (12, 6), (20, 10), (500, 10)])
+def test_folds_have_both_labels_in_proportion(bags, folds):
+    rng = np.random.default_rng(bags)
+    T = (rng.random(bags) < 0.3).astype(int)
+    fold = deal(T, rng.normal(size=bags), columns=10, instances=bags)
+    assert np.array_equal(np.unique(fold), np.arange(folds))
+    for members in (np.ones(bags, dtype=bool), T == 0, T == 1):
+        counts = np.bincount(fold[members], minlength=folds)
+        assert counts.max() - counts.min() <= 1
+
+
+def test_the_order_of_bags_does_not_count():
+    rng = np.random.default_rng(0)
+    T, keys, order = rng.integers(0, 2, size=40), rng.normal(size=40), rng.permutation(40)
+    np.testing.assert_array_equal(deal(T[order], keys[order], 5, 40), deal(T, keys, 5, 40)[order])
+
+
+def test_a_fold_of_large_data_keeps_little_in_memory():
+    T, keys = np.arange(1000) % 2, np.arange(1000.0)
+    assert deal(T, keys, columns=200, instances=10**6).max() == 10
+    assert deal(T, keys, columns=200, instances=10**7).max() == 118
+
+
+def test_a_model_without_signal_does_not_rank_labels_when_folds_are_left_out():
+    """One by one, every bag is predicted by a model that leans to the other label, and ranks behind it."""
+    problem, gp = make(0, (3,) * 40, M=1, bias=3.0, residual="projected", variance=1e-8, T=np.arange(40) % 2)
+    record = next(islice(ascend(problem, KernelState(gp, Posterior.prior(gp.size))), 49, 50))
+    T, starts = problem.labels.T, problem.labels.offsets[:-1]
+    alone = leave_out(record, problem, np.arange(40)).mean[starts]
+    assert alone[T == 1].max() < alone[T == 0].min()
+    _, fold = out_of_bag(record, problem, "noisy_or")
+    together = leave_out(record, problem, fold).mean[starts]
+    for number in range(10):
+        assert np.ptp(together[fold == number]) < 1e-3 * np.ptp(alone)
