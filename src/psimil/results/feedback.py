@@ -6,8 +6,8 @@ import csv
 import io
 import os
 import warnings
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,9 @@ from numpy.typing import NDArray
 from psimil.data.bagtable import BagTable
 from psimil.files.atomic import atomic_write
 from psimil.files.csv_table import FORMULA_STARTS
+from psimil.files.folders import lock_folder
 from psimil.files.paths import as_path
+from psimil.files.rundir import PATIENCE
 from psimil.foundations.errors import DataWarning, InputError, MissingFile, OutputError
 
 NAME = "feedback.csv"
@@ -126,6 +128,27 @@ def write_feedback(path: str | Path, entries: Iterable[Feedback]) -> None:
         os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
         path.chmod(0o600)
     atomic_write(path, lambda stream: stream.write(data))
+
+
+@contextmanager
+def writing_alone(directory: Path) -> Iterator[None]:
+    """Nobody else writes feedback into a results folder, nor replaces the folder, before the block ends.
+
+    Raises
+    ------
+    OutputError
+        When somebody else writes there for long, or the folder is gone.
+    """
+    try:
+        lock = lock_folder(Path(os.path.realpath(directory)), PATIENCE)
+    except OSError as error:
+        raise OutputError(f"cannot write {NAME}: its folder cannot be locked. Check that it is there.") from error
+    if lock is None:
+        raise OutputError(f"cannot write {NAME}: another command is writing to its folder. Try again when it is done.")
+    try:
+        yield
+    finally:
+        os.close(lock)
 
 
 def with_feedback(table: BagTable, entries: Sequence[Feedback], name: str = NAME) -> BagTable:
