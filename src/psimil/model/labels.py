@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psimil.foundations.errors import DataWarning, InputError
+from psimil.foundations.numbers import unmasked
 from psimil.model.bags import Bags
 
 Array = NDArray[Any]
@@ -96,7 +97,7 @@ def label_values(values: Any, names: Sequence[Any] | Array) -> Array:
     Traceback (most recent call last):
     psimil.foundations.errors.InputError: label of bag c is 2; labels must be 0 or 1.
     """
-    array = np.asarray(values)
+    array = np.asarray(unmasked(values, "labels"))
     kinds: list[Any] = []
     for value, place in first_of_each(array):
         if not is_label(value):
@@ -242,6 +243,7 @@ def _as_array(values: Any, what: str) -> Array:
     if isinstance(values, (str, bytes, Set)) or not hasattr(values, "__len__"):
         raise InputError(f"{what} must be a sequence with one value per bag, got {type(values).__name__}.")
     mixed = isinstance(values, (list, tuple)) and len({isinstance(value, str) for value in values}) > 1
+    unmasked(values, what)
     try:
         return np.asarray(values, dtype=object if mixed else None)  # NumPy would write numbers as text
     except ValueError as error:

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.metrics import accuracy_score, f1_score, log_loss, roc_auc_score
 
 from psimil.foundations.errors import InputError
-from psimil.foundations.numbers import at_least, is_number
+from psimil.foundations.numbers import at_least, is_number, unmasked
 
 NAMES = ("accuracy", "f1", "auc", "log_loss", "brier", "ece")
 UNKNOWN = -1
@@ -134,6 +134,7 @@ def _flat(values: Any) -> Any:
     per_bag = hasattr(first, "__len__") and not isinstance(first, (str, bytes))
     if not per_bag:
         return values
+    unmasked(list(values), "values")
     try:
         return np.concatenate([np.asarray(part) for part in values])
     except ValueError as error:
@@ -141,6 +142,7 @@ def _flat(values: Any) -> Any:
 
 
 def _labels(y: Any) -> NDArray[Any]:
+    unmasked(y, "y")
     try:
         labels = np.asarray(y)
     except ValueError as error:
@@ -153,6 +155,7 @@ def _labels(y: Any) -> NDArray[Any]:
 
 
 def _vector(values: ArrayLike, what: str, length: int) -> Vector:
+    unmasked(values, what)
     try:
         given = np.asarray(values)
         vector = np.asarray(given, dtype=np.float64)
