@@ -9,10 +9,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.files.learned_facts import above_zero, chains_from, evidence_from, is_number, referral_from, without_draws
+from psimil.files.learned_facts import (
+    above_zero,
+    chains_from,
+    evidence_from,
+    is_number,
+    recalibration_from,
+    referral_from,
+    share,
+    without_draws,
+)
 from psimil.foundations.errors import InputError, ModelFileError
 from psimil.inference.sparse_gp import Posterior, Scaling, SparseGP
-from psimil.inference.thresholds import InstanceRecalibration
 from psimil.inference.trained import TrainedModel
 from psimil.model.context import PARTS
 from psimil.model.densities import GammaMixture, HyperbolicSecant, SmoothLaplace, StudentT
@@ -115,33 +123,6 @@ def check_tensors(tensors: dict[str, Array], facts: Any) -> None:
         raise ModelFileError('model file: tensor "feature_scale" must be > 0.')
 
 
-def check_counts(header: dict[str, Any]) -> None:
-    """Refuse training counts, versions and fingerprints of the wrong kind."""
-    counts, names = header["training_counts"], ("bags", "positive", "instances")
-    if not isinstance(counts, dict) or set(counts) != set(names):
-        raise ModelFileError("model file: the training counts are incomplete or unknown.")
-    if not all(isinstance(value, int) and value >= 0 for value in counts.values()):
-        raise ModelFileError("model file: the training counts must be integers >= 0.")
-    if not isinstance(header["library"], str) or not isinstance(header["feature_fingerprint"], (str, type(None))):
-        raise ModelFileError("model file: library version and feature fingerprint must be text.")
-
-
-def check_names(header: dict[str, Any], n_features: int) -> None:
-    """Refuse names of features and classes that no model can have."""
-    names, classes = header["feature_names"], header["classes"]
-    if names is not None:
-        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            raise ModelFileError("model file: the names of the features are not text.")
-        if len(names) != n_features or len(set(names)) < len(names):
-            raise ModelFileError(f"model file: {n_features} features need as many different names.")
-    if not isinstance(classes, list) or len(classes) != 2 or classes[0] == classes[1]:
-        raise ModelFileError("model file: classes are not two different labels.")
-    if len({isinstance(label, str) for label in classes}) > 1 or not all(
-        isinstance(label, (bool, str)) or is_number(label) for label in classes
-    ):
-        raise ModelFileError("model file: classes are not two numbers or two texts.")
-
-
 def model_from(tensors: dict[str, Array], facts: dict[str, Any]) -> TrainedModel:
     """The trained model of checked tensors and facts."""
     try:
@@ -171,18 +152,15 @@ def model_from(tensors: dict[str, Array], facts: dict[str, Any]) -> TrainedModel
             facts["bias"],
             "full" if unit else facts["residual"],
         )
-        recalibration = None
-        if "recalibration_prob" in tensors:
-            recalibration = InstanceRecalibration(tensors["recalibration_log_odds"], tensors["recalibration_prob"])
         return TrainedModel(
             Scaling(tensors["feature_location"], tensors["feature_scale"]),
             gp,
             Posterior(tensors["posterior_mean"], tensors["precision_factor"]),
             facts["aggregate"],
             calibration,
-            facts["threshold"],
-            facts["instance_threshold"],
-            recalibration,
+            share(facts["threshold"], "threshold"),
+            share(facts["instance_threshold"], "instance_threshold"),
+            recalibration_from(tensors),
             facts["dtype"],
             facts["expectation"],
             facts["seed"],
@@ -199,7 +177,7 @@ def model_from(tensors: dict[str, Array], facts: dict[str, Any]) -> TrainedModel
 
 
 _BROKEN = (InputError, TypeError, KeyError, ValueError, AttributeError, OverflowError, RecursionError)
-_MOST = {"jitter": 1e300, "bias": 1e6, "threshold": 1.0, "instance_threshold": 1.0, "coupling": 100.0}
+_MOST = {"jitter": 1e300, "bias": 1e6, "coupling": 100.0}
 _CHOICES = {
     "residual": ("projected", "full", "unit"),
     "aggregate": tuple(AGGREGATES),
