@@ -137,8 +137,8 @@ def read_instance_labels(y: Any, bags: Bags, T: Array, H: float) -> Array | None
         per_bag, values = True, _concatenated(y, bags)
     else:
         per_bag, values = False, np.asarray(unmasked(y, "y_instances"))
-    if values.ndim != 1 or len(values) != len(bags.X):
-        raise InputError(f"{len(bags.X)} instances but y_instances has shape {values.shape}.")
+    if values.ndim != 1 or len(values) != bags.n_instances:
+        raise InputError(f"{bags.n_instances} instances but y_instances has shape {values.shape}.")
     if bags.rows is not None and not per_bag:
         values = values[bags.rows]
     if not np.isin(values, (-1, 0, 1)).all():

@@ -186,7 +186,7 @@ class TrainedModel:
     def _drawn(self, bags: Bags, v: Array, *, raw: bool, level: float) -> Prediction:
         """The prediction from draws v (S, M) of the posterior."""
         calibration, links = IDENTITY if raw else self.calibration, self.links(bags)
-        novelty = None if self.novelty is None else np.empty(len(bags.X))
+        novelty = None if self.novelty is None else np.empty(bags.n_instances)
         shared = antithetic_draws(1, len(v), self.seed)[0]
 
         def part(some: BagRange) -> Drawn:

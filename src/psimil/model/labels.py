@@ -178,7 +178,7 @@ def values_of_bags(values: Any, bags: Bags, what: str = "labels", *, from_rows: 
         if found is not None:
             return found
     array = _as_array(values, what)
-    if bags.rows is not None and len(array) == len(bags.X):
+    if bags.rows is not None and len(array) == bags.n_instances:
         return _per_row(array[bags.rows], bags, what)
     if len(array) != len(bags):
         raise InputError(f"{len(bags)} bags but {len(array)} {what}.")
@@ -195,7 +195,7 @@ def values_of_bags(values: Any, bags: Bags, what: str = "labels", *, from_rows: 
 
 def _by_index(values: Any, bags: Bags, what: str) -> Array | None:
     """Values of a pandas object looked up by bag id; None where its index does not hold ids."""
-    if bags.numbered or (bags.rows is not None and len(values) == len(bags.X) > len(bags)):
+    if bags.numbered or (bags.rows is not None and len(values) == bags.n_instances > len(bags)):
         return None
     index, ids = values.index.tolist(), bags.names.tolist()
     plain = type(values.index).__name__ == "RangeIndex"  # which pandas gives by itself

@@ -184,7 +184,7 @@ def with_feedback(table: BagTable, entries: Sequence[Feedback], name: str = NAME
         )
     place = {str(identifier): number for number, identifier in enumerate(table.bags.names)}
     y = table.y.copy()
-    known = np.full(len(table.bags.X), UNKNOWN) if table.y_instances is None else table.y_instances.copy()
+    known = np.full(table.bags.n_instances, UNKNOWN) if table.y_instances is None else table.y_instances.copy()
     said: dict[int, int] = {}
     for number, entry in enumerate(entries, start=1):
         if entry.known is None:
