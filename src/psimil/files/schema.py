@@ -23,6 +23,7 @@ from psimil.foundations.errors import InputError, ModelFileError
 from psimil.inference.sparse_gp import Posterior, Scaling, SparseGP
 from psimil.inference.trained import TrainedModel
 from psimil.model.context import PARTS
+from psimil.model.custom_density import LostDensity
 from psimil.model.densities import GammaMixture, HyperbolicSecant, SmoothLaplace, StudentT
 from psimil.model.kernels import RBF, Constant, Kernel, Linear, Matern32, Matern52, Sum
 from psimil.paper.published import ClippedGammaMixture, UnitSparseGP
@@ -247,17 +248,14 @@ def parameters_json(parameters: dict[str, Any]) -> dict[str, Any]:
 
 
 def parameters_from(parameters: Any) -> dict[str, Any]:
-    """Constructor parameters from JSON; a density of the user's own comes back as the default."""
+    """Constructor parameters from JSON; of a density of the user's own the name comes back."""
     if not isinstance(parameters, dict):
         raise ModelFileError("model file: parameters are not a table.")
     try:
         decoded = {name: _parameter(value) for name, value in parameters.items()}
     except _BROKEN as error:
         raise ModelFileError(f"model file: parameters: {error}") from None
-    return {name: value for name, value in decoded.items() if value is not _CUSTOM}
-
-
-_CUSTOM = object()
+    return {k: v for k, v in decoded.items() if k == "density" or not isinstance(v, LostDensity)}
 
 
 def _parameter(value: Any) -> Any:
@@ -268,7 +266,7 @@ def _parameter(value: Any) -> Any:
     values = dict(value)
     kind = values.get("kind")
     if kind == "custom":
-        return _CUSTOM
+        return LostDensity(str(values.get("name")))
     if kind not in DENSITIES:
         return kernel_from(values)
     del values["kind"]
