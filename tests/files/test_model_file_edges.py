@@ -19,9 +19,17 @@ def small_model():
     return TrainedModel(Scaling.identity(2), gp, random_posterior(gp.size))
 
 
-@pytest.mark.parametrize(
-    ("name", "most"), [("threshold", 1.0), ("instance_threshold", 1.0), ("bias", 1e6), ("jitter", 1e300)]
-)
+@pytest.mark.parametrize("name", ["threshold", "instance_threshold"])
+def test_thresholds_lie_between_zero_and_one(name):
+    tensors, facts = model_tensors(small_model())
+    for inside in (1e-300, 1.0 - 2.0**-53):
+        assert getattr(model_from(tensors, facts | {name: inside}), name) == inside
+    for outside in (0, 0.0, 1, 1.0, -1e-9, 4.0, np.nan, True, "0.5"):
+        with pytest.raises(ModelFileError, match=f"{name} must be a number between 0 and"):
+            model_from(tensors, facts | {name: outside})
+
+
+@pytest.mark.parametrize(("name", "most"), [("bias", 1e6), ("jitter", 1e300)])
 def test_numbers_lie_between_zero_and_their_largest(name, most):
     tensors, facts = model_tensors(small_model())
     for inside in (0, most):

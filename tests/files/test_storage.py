@@ -29,6 +29,7 @@ from psimil.files import model_file
 from psimil.files.model_file import load_model
 from psimil.files.schema import DENSITIES
 from psimil.foundations.errors import InputError, MissingFile, OutputError
+from psimil.model.custom_density import LostDensity
 from psimil.paper.published import ClippedGammaMixture
 from tiny import fitted, problem, quick
 
@@ -143,7 +144,7 @@ def test_metadata(tmp_path):
     assert file.library_version == psimil.__version__
     assert PsiVGPMIL.load(path).feature_fingerprint == "resnet-18 sha256:abc"
     assert file.parameters["H"] == np.inf
-    assert "density" not in file.parameters
+    assert file.parameters["density"] == LostDensity("mine")  # not the default
 
 
 def test_no_training_rows_in_the_file(tmp_path):

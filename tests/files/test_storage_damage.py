@@ -152,12 +152,31 @@ def put(array, index, value):
 
 
 NOT_PD = "is not the factor of a positive definite matrix."
+OTHER_FACTOR = "the kernel's factor does not belong to kernel and inducing points."
 SCHEMA = {
     "unknown tensor": (lambda t, h: t.update(extra=np.zeros(2)), 'tensor "extra" is unknown.'),
     "missing tensor": (lambda t, h: t.pop("posterior_mean"), 'tensor "posterior_mean" is missing.'),
     "missing points": (lambda t, h: t.pop("inducing_points"), 'tensor "inducing_points" is missing or not a matrix.'),
     "half a recalibration": (lambda t, h: t.pop("recalibration_log_odds"), "recalibration"),
     "other half": (lambda t, h: t.pop("recalibration_prob"), "recalibration"),
+    "recalibrated to 4": (tensor("recalibration_prob", lambda a: a + 3.0), "has probabilities outside 0 and 1."),
+    "recalibrated below 0": (tensor("recalibration_prob", lambda a: a - 1e-9), "has probabilities outside 0 and 1."),
+    "recalibrated downwards": (tensor("recalibration_prob", lambda a: a[::-1]), "does not increase."),
+    "unordered knots": (tensor("recalibration_log_odds", lambda a: a[::-1]), "does not increase."),
+    "threshold 0": (fact("threshold", 0.0), "threshold must be a number between 0 and 1.0, got 0.0."),
+    "instance threshold 1": (fact("instance_threshold", 1), "instance_threshold must be a number between 0 and 1.0"),
+    "foreign factor": (tensor("kernel_factor", lambda a: np.eye(len(a))), OTHER_FACTOR),
+    "factor, a bit": (tensor("kernel_factor", lambda a: put(a, (5, 2), a[5, 2] + 1e-6)), OTHER_FACTOR),
+    "foreign points": (
+        tensor("inducing_points", lambda a: a + 0.01 * np.arange(a.size).reshape(a.shape)),
+        OTHER_FACTOR,
+    ),
+    "foreign kernel": (fact("variance", 2.0, "kernel"), OTHER_FACTOR),
+    "foreign jitter": (fact("jitter", 1e-3), OTHER_FACTOR),
+    "more positive bags than bags": (
+        header("training_counts", {"bags": 3, "positive": 4, "instances": 9}),
+        "the training counts exclude each other.",
+    ),
     "dtype": (tensor("kernel_factor", lambda a: a.astype(np.float32)), "is float32, expected float64."),
     "integers": (tensor("posterior_mean", lambda a: a.astype(np.int64)), "is int64, expected float64."),
     "shape": (tensor("kernel_factor", lambda a: a[:, :-1]), 'tensor "kernel_factor" is (8, 7), expected (8, 8).'),
@@ -298,3 +317,9 @@ def test_b38_crafted_files(refused, case):
 def test_every_refusal_is_an_input_error():
     assert issubclass(ModelFileError, InputError)
     assert issubclass(InputError, ValueError)
+
+
+@pytest.mark.parametrize("version", [0, -1, True, "4", None])
+def test_b37_no_file_has_such_a_format(good, refused, version):
+    tensors, text = take_apart(good)
+    assert refused(put_together(tensors, text | {"format": version})) == "model file is not valid: no format version."

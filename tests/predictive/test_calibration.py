@@ -1,5 +1,6 @@
 """Calibration of latent log-odds: likelihood by brute force, gradient by differences, recovery of known distortions."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -129,8 +130,17 @@ def test_helps_where_the_scale_is_wrong_and_not_where_it_is_right():
     assert sum(gains) < 10  # right already: not always taken
 
 
-def test_halves_split_each_class_and_cover_every_bag_once():
+def test_halves_of_weighted_bags_have_their_weight_together_and_half_of_each_class():
     bags = bags_of(7, count=21)
+    halves = [bags.half(False), bags.half(True)]
+    for label in (0, 1):
+        weights = [h.weight_of(label) for h in halves]
+        assert sum(weights) == pytest.approx(bags.weight_of(label))
+        assert abs(weights[0] - weights[1]) <= 1
+
+
+def test_halves_split_each_class_and_cover_every_bag_once():
+    bags = replace(bags_of(7, count=21), weights=np.ones(21))
     halves = [bags.half(False), bags.half(True)]
     assert sum(len(h.T) for h in halves) == 21
     for label in (0, 1):

@@ -202,3 +202,9 @@ def test_feedback_that_does_not_fit_ends_the_fit(files, tmp_path):
     fails(call(*arguments, tmp_path / "feedback.csv"), 65, "row 1 (feedback.csv)", "not in the table")
     fails(call(*arguments, tmp_path / "none.csv"), 66, "none.csv")
     assert not (tmp_path / "run").exists()
+
+
+def test_a_carriage_return_in_an_id_comes_back(tmp_path):
+    said = [Feedback("a\rb", None, "agree", "", 1, ""), Feedback("'=c", 2, None, "'note", 0, "")]
+    write_feedback(tmp_path / "feedback.csv", said)
+    assert list(read_feedback(tmp_path / "feedback.csv")) == said

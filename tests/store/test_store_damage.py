@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from psimil.foundations.errors import InputError, MissingFile
-from psimil.store import StoreWriter, open_store, verify_store
+from psimil.store import StoreWriter, digest, manifest, open_store, verify_store
+from tiny import fitted, problem, quick
 
 FILES = ["features.bin", "offsets.bin", "labels.bin", "instance_labels.bin", "ids.json"]
 
@@ -177,3 +178,80 @@ def test_a_newer_version_says_so(path):
     rewritten(path, lambda facts: facts.update(version=3, extra=1))
     with pytest.raises(InputError, match=r"the store has version 3; this psimil reads 2\. Update psimil"):
         open_store(path)
+
+
+@pytest.fixture
+def as_in_a_new_process(monkeypatch):
+    """Nothing was read yet; damage of a disk leaves no trace in the times of a file."""
+    return lambda: monkeypatch.setattr(digest, "_CHECKED", {})
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A store of a small problem and a model of it."""
+    bags, y, known = problem()
+    path = tmp_path_factory.mktemp("trained") / "store"
+    with StoreWriter(path, 3, dtype="float64") as writer:
+        writer.add_many(bags, y, np.concatenate(bags.split(known)))
+    return path, fitted()
+
+
+USES = {
+    "fit": lambda bags, model: quick(max_iter=2, tol=0.0).fit(bags, bags.y),
+    "streamed fit": lambda bags, model: quick(max_iter=2, tol=0.0, chunk_size=20).fit(bags, bags.y),
+    "predict": lambda bags, model: model.predict_proba(bags),
+    "partial_fit": lambda bags, model: quick(max_iter=2, tol=0.0).partial_fit(bags, bags.y),
+    "array": lambda bags, model: np.asarray(bags.X),
+    "rows": lambda bags, model: bags.X[[3]],
+    "bags": lambda bags, model: bags[::-1],
+    "one after another": lambda bags, model: list(bags),
+}
+
+
+@pytest.mark.parametrize("use", USES.values(), ids=USES)
+def test_f19_damaged_bytes_are_not_used(trained, as_in_a_new_process, faults, use):
+    path, model = trained
+    use(open_store(path), model)  # whole
+    chance = np.random.default_rng(3)
+    for name in FILES:
+        file, turns = path / "part-0001" / name, faults.repeats("F19") // 4
+        content = file.read_bytes()
+        for position in chance.choice(len(content), min(turns, len(content)), replace=False):
+            damaged = bytearray(content)
+            damaged[position] ^= 1 << chance.integers(8)
+            as_in_a_new_process()
+            file.write_bytes(damaged)
+            with pytest.raises(InputError, match=f"part-0001/{name} of the store was changed"):
+                use(open_store(path), model)
+            faults.add("F19")
+        file.write_bytes(content)
+    as_in_a_new_process()
+    use(open_store(path), model)
+
+
+def test_only_what_is_read_is_checked_and_only_once(tmp_path, as_in_a_new_process, monkeypatch):
+    for module in (digest, manifest):
+        monkeypatch.setattr(module, "BLOCK", 64)
+    with StoreWriter(tmp_path / "s", 2, dtype="float64") as writer:
+        for n in range(20):
+            writer.add(np.full((2, 2), float(n)))  # two bags in a block
+    file = tmp_path / "s" / "part-0001" / "features.bin"
+    content = bytearray(file.read_bytes())
+    content[64 * 5 + 3] ^= 1
+    as_in_a_new_process()
+    file.write_bytes(content)
+    store, hashed = open_store(tmp_path / "s"), []
+    whole = digest.BlockCheck._sha256
+    monkeypatch.setattr(digest.BlockCheck, "_sha256", lambda self, n: (hashed.append(n), whole(self, n))[1])
+    rows = store.stream
+    assert rows[:20].shape == (20, 2) and rows[24:].shape == (16, 2)
+    for wrong in (slice(18, 21), slice(None), slice(20, 22)):
+        with pytest.raises(InputError, match="its checksum differs between bytes 320 and 384"):
+            rows[wrong]
+    assert store[9].shape == (2, 2)
+    for wrong in (lambda: store[10], lambda: store.X, lambda: store[:3]):
+        with pytest.raises(InputError, match="its checksum differs between bytes 320 and 384"):
+            wrong()
+    assert [n for n in hashed if n != 5] == [0, 1, 2, 3, 4, 6, 7, 8, 9]
+    assert len(open_store(tmp_path / "s").stream[:20]) == 20
+    assert [n for n in hashed if n != 5] == [0, 1, 2, 3, 4, 6, 7, 8, 9]  # a store that is opened again, too

@@ -171,3 +171,67 @@ def test_two_viewers_of_one_folder_share_their_feedback(tmp_path):
     tell(first, verdict="agree")
     tell(second, instance=0, verdict="disagree")
     assert len(read_feedback(tmp_path / "feedback.csv")) == 2
+
+
+def recorder(directory, number, gate):
+    """A viewer in a process of its own, which records 60 entries."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            store = FeedbackStore(directory)
+            os.read(gate, 1)
+            for n in range(60):
+                store.record(Feedback(f"{number}-{n}", None, "agree", "", 1, "2026-01-02T03:04:05Z"))
+            code = 0
+        finally:
+            os._exit(code)
+    return child
+
+
+def test_f17_two_viewers_of_one_folder_lose_nothing(tmp_path, faults):
+    for turn in range(faults.repeats("F17")):
+        directory = tmp_path / str(turn)
+        directory.mkdir()
+        gate, start = os.pipe()
+        children = [recorder(directory, number, gate) for number in range(2)]
+        os.write(start, b"go")
+        codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+        os.close(gate)
+        os.close(start)
+        assert codes == [0, 0]
+        kept = {entry.bag for entry in read_feedback(directory / "feedback.csv")}
+        assert kept == {f"{number}-{n}" for number in range(2) for n in range(60)}
+        assert os.listdir(directory) == ["feedback.csv"]
+        faults.add("F17")
+
+
+def test_results_that_were_replaced_take_no_feedback(tmp_path):
+    path, entry = tmp_path / "results.safetensors", Feedback("a", None, "agree", "", 1, "2026-01-02T03:04:05Z")
+    path.write_bytes(b"old")
+    store = FeedbackStore(tmp_path)
+    store.record(entry)
+    (tmp_path / "new").write_bytes(b"new")
+    os.replace(tmp_path / "new", path)
+    with pytest.raises(InputError, match="Start psimil view again"):
+        store.record(Feedback("b", None, "agree", "", 1, "2026-01-02T03:04:05Z"))
+    assert [kept.bag for kept in read_feedback(tmp_path / "feedback.csv")] == ["a"]
+
+
+def test_feedback_waits_for_a_run_that_replaces_the_folder(tmp_path):
+    """Its file is carried over whole, however the two are timed."""
+    from psimil.files.folders import lock_folder
+
+    lock = lock_folder(tmp_path)
+    done = threading.Event()
+
+    def record():
+        FeedbackStore(tmp_path).record(Feedback("a", None, "agree", "", 1, "2026-01-02T03:04:05Z"))
+        done.set()
+
+    thread = threading.Thread(target=record)
+    thread.start()
+    assert not done.wait(0.05) and not (tmp_path / "feedback.csv").exists()
+    os.close(lock)
+    thread.join()
+    assert done.is_set() and len(read_feedback(tmp_path / "feedback.csv")) == 1

@@ -202,6 +202,26 @@ def test_there_are_at_most_64_connections(viewed):
         settled(lambda: alive(settings))
 
 
+def whole_answer(connection, settings):
+    connection.sendall(head(settings))
+    answer = connection.recv(65536)
+    while answer and not answer.endswith(b"}}"):
+        answer += connection.recv(65536)
+    return answer
+
+
+def test_strangers_do_not_shut_the_user_out(viewed):
+    with serving(viewed) as settings, contextlib.ExitStack() as stack:
+        mine = stack.enter_context(connected(settings))
+        assert whole_answer(mine, settings).startswith(b"HTTP/1.1 200")
+        strangers = [stack.enter_context(connected(settings)) for _ in range(100)]
+        again = stack.enter_context(connected(settings))
+        for connection in (again, mine):  # a new one of the user, and the one that was there before
+            assert whole_answer(connection, settings).startswith(b"HTTP/1.1 200")
+        assert everything(strangers[0]) == b""  # the oldest have gone
+        assert alive(settings)
+
+
 def test_clients_that_leave_early_do_no_harm(settings):
     before = descriptors(os.getpid())
     for _ in range(50):

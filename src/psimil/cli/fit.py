@@ -212,6 +212,9 @@ def _train(
 ) -> float:
     import time
 
+    from psimil.cli.memory import check_memory
+
+    check_memory()
     started = time.perf_counter()
     split = None if known is None else table.bags.split(known)
     evaluation = None if held_out is None else (held_out.bags, held_out.labels)

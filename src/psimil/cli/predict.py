@@ -103,7 +103,7 @@ def predict(
             tabular_results(table, prediction, estimator, file=model_path(model), image_size=image_size).save(run)
             facts = {
                 "bags": len(table.bags),
-                "instances": len(table.bags.X),
+                "instances": table.bags.n_instances,
                 "called_positive": int(prediction.label.sum()),
                 "to_refer": int(prediction.refer.sum()),
                 "novel": int(prediction.novel.sum()),

@@ -142,8 +142,10 @@ def check_columns(estimator: PsiVGPMIL, table: BagTable, path: Path) -> None:
 
 def load(path: Path) -> PsiVGPMIL:
     """The model in a file or in the run directory of a fit."""
+    from psimil.cli.memory import check_memory
     from psimil.estimators.psi_vgpmil import PsiVGPMIL
 
+    check_memory()
     return PsiVGPMIL.load(model_path(path))
 
 

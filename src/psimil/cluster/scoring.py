@@ -65,13 +65,13 @@ def predict_parts(
     >>> bool((mean == model.latent(bags.X)[0]).all())
     True
     """
-    cuts = part_cuts(len(bags.X), chunk_rows(model.gp.size, model.dtype))
+    cuts = part_cuts(bags.n_instances, chunk_rows(model.gp.size, model.dtype))
     ranges = [BagRange(i, i + 1, int(cuts[i]), int(cuts[i + 1])) for i in range(len(cuts) - 1)]
     labels = Labels(np.zeros(len(ranges), dtype=np.int64), cuts)
     weights, density = np.ones(len(ranges)), HyperbolicSecant()
     shards = StreamedShards(model.seen(bags).stream, labels, weights, model.scaling, density, dtype=model.dtype)
     spread = DaskShards(shards, client, bags, ranges=ranges, timeout=timeout, patience=patience)
-    mean, variance = np.empty(len(bags.X)), np.empty(len(bags.X))
+    mean, variance = np.empty(bags.n_instances), np.empty(bags.n_instances)
     for part, moments in zip(ranges, spread.map(LatentTask(model.gp, model.posterior)), strict=True):
         mean[part.rows], variance[part.rows] = moments
     return (mean, variance) if raw else model.calibration.apply(mean, variance)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psimil.foundations.errors import InputError
-from psimil.model.bag_checks import INSTANCE_LABEL, LABEL
+from psimil.model.bag_checks import INSTANCE_LABEL, LABEL, check_one_kind
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,6 +40,8 @@ def ids_as_text(column: pd.Series[Any], name: str, rows_before: int = 0) -> Arra
     """
     if column.dtype == object and any(isinstance(value, (bytes, list, tuple, dict, np.ndarray)) for value in column):
         raise InputError(f'column "{name}" must hold text or numbers; bytes, lists and records are no ids.')
+    if column.dtype == object:
+        check_one_kind(column.dropna())
     missing = np.flatnonzero(column.isna() | (column == ""))
     if len(missing):
         row = rows_before + int(missing[0]) + 1

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psimil.foundations.errors import DataWarning, InputError
+from psimil.foundations.numbers import unmasked
 from psimil.model.bags import Bags
 from psimil.model.features import COLUMNS, columns_fingerprint, listed, numbered
 from psimil.model.labels import Classes, label_values, values_of_bags
@@ -135,9 +136,9 @@ def read_instance_labels(y: Any, bags: Bags, T: Array, H: float) -> Array | None
     if np.ndim(next(iter(y), 0)) == 1:
         per_bag, values = True, _concatenated(y, bags)
     else:
-        per_bag, values = False, np.asarray(y)
-    if values.ndim != 1 or len(values) != len(bags.X):
-        raise InputError(f"{len(bags.X)} instances but y_instances has shape {values.shape}.")
+        per_bag, values = False, np.asarray(unmasked(y, "y_instances"))
+    if values.ndim != 1 or len(values) != bags.n_instances:
+        raise InputError(f"{bags.n_instances} instances but y_instances has shape {values.shape}.")
     if bags.rows is not None and not per_bag:
         values = values[bags.rows]
     if not np.isin(values, (-1, 0, 1)).all():
@@ -197,7 +198,7 @@ def read_random_state(random_state: Any) -> np.random.Generator:
 
 def _concatenated(y: Any, bags: Bags) -> Array:
     """(N,) instance labels given as one sequence per bag."""
-    parts = [np.asarray(part) for part in y]
+    parts = [np.asarray(unmasked(part, "y_instances")) for part in y]
     if len(parts) != len(bags):
         raise InputError(f"{len(bags)} bags but instance labels for {len(parts)} bags.")
     for name, size, part in zip(bags.names, bags.sizes, parts, strict=True):

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 
 from psimil.estimators.inputs import features_of, read_bags
 from psimil.foundations.errors import InputError, NotFitted
+from psimil.foundations.numbers import unmasked
 from psimil.model.bags import Bags
 from psimil.model.labels import values_of_bags
 
@@ -73,7 +74,7 @@ class InstanceWise(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         self._fitted()
         found = features_of(_bags(bags, "set to transform"), self.n_features_in_, self._names)
         rows = self.transformer_.transform(found.X)
-        rows = rows.toarray() if issparse(rows) else np.asarray(rows)
+        rows = rows.toarray() if issparse(rows) else np.asarray(unmasked(rows, "what the transformer gave"))
         if rows.ndim != 2 or len(rows) != len(found.X):
             name = type(self.transformer).__name__
             raise InputError(f"{name} made {rows.shape} of {len(found.X)} instances, expected one row for each.")

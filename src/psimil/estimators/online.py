@@ -14,6 +14,47 @@ from psimil.inference.online import Online
 from psimil.inference.preparation import Supervision
 from psimil.inference.trained import TrainedModel
 from psimil.model.bags import Bags
+from psimil.model.custom_density import LostDensity
+from psimil.model.labels import Classes
+
+# What a model that is gone on from keeps, so that another value would be forgotten or mixed with it
+KEPT = (
+    "density", "kernel", "labels", "posterior", "label_posterior", "H", "n_inducing", "inducing", "inducing_points",
+    "mean", "residual", "standardize", "dtype", "positive",
+)  # fmt: skip
+
+
+def changed_since(estimator: Any) -> dict[str, Any]:
+    """Parameters that were set to something else after the fit, with their values in the fit.
+
+    Examples
+    --------
+    >>> from psimil import VGPMIL
+    >>> clf = VGPMIL(n_inducing=5)
+    >>> clf._fitted_with = resolved(clf)
+    >>> changed_since(clf.set_params(n_inducing=9))
+    {'n_inducing': 5}
+    """
+    before, now = getattr(estimator, "_fitted_with", {}), resolved(estimator)
+    return {name: value for name, value in before.items() if not _same(value, now[name])}
+
+
+def check_same(estimator: Any, what: str) -> None:
+    """Refuse to go on from a model under other settings than it was made with."""
+    for name, value in changed_since(estimator).items():
+        if name in KEPT:
+            now = resolved(estimator)[name]
+            raise InputError(
+                f"{what}: {name} was {value!r} in the fit and is {now!r}. Set it back, or begin a new model."
+            )
+
+
+def _same(before: Any, now: Any) -> bool:
+    if isinstance(before, LostDensity):
+        return before.name == getattr(now, "name", None)
+    if isinstance(before, np.ndarray) or isinstance(now, np.ndarray):
+        return np.array_equal(before, now)
+    return before is now or bool(before == now)
 
 
 class OnlineLearning:
@@ -49,6 +90,7 @@ class OnlineLearning:
             return self.fit(bags, y, bag_ids=bag_ids, y_instances=y_instances, sample_weight=sample_weight)
         found = self._bags(bags, bag_ids)
         _check_context(self.model_, self.context)
+        check_same(self, "partial_fit")
         _, T = read_labels(y, found, classes=self.classes, from_rows=bag_ids is not None)
         weights = np.ones(len(found)) if sample_weight is None else read_weights(sample_weight, found)
         known = None if y_instances is None else read_instance_labels(y_instances, found, T, self.H)
@@ -65,12 +107,20 @@ class OnlineLearning:
         self.training_counts_ = {name: self.training_counts_[name] + n for name, n in counts.items()}
         return self
 
-    def _previous(self: Any, bags: Bags) -> TrainedModel | None:
+    def _previous(self: Any, bags: Bags, classes: Classes) -> TrainedModel | None:
         """The model that a second fit starts from."""
         model: TrainedModel | None = getattr(self, "model_", None)
         if model is not None and model.n_features != bags.n_features:
             raise InputError(f"warm_start: model has {model.n_features} features, got {bags.n_features}.")
         _check_context(model, self.context)
+        if model is not None and hasattr(self, "_fitted_with"):  # else it was given the model
+            check_same(self, "warm_start")
+            if None not in (names := {self._feature_names, bags.feature_names}) and len(names) > 1:
+                raise InputError(
+                    "warm_start: the features have other names than those of the model. Begin a new model."
+                )
+            if classes != self._classes:
+                raise InputError(f"warm_start: the classes were {tuple(self._classes)}. Begin a new model.")
         return model
 
 

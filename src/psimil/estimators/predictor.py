@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 
 import numpy as np
@@ -13,9 +14,10 @@ from sklearn.utils import Tags
 
 from psimil.estimators.fitted import FittedAttributes
 from psimil.estimators.inputs import check_fingerprint_of, features_of, read_bags
+from psimil.estimators.online import changed_since
 from psimil.estimators.parameters import check_parameters, resolved
 from psimil.files.model_file import ModelFile, save_model
-from psimil.foundations.errors import InputError, NotFitted
+from psimil.foundations.errors import DataWarning, InputError, NotFitted
 from psimil.inference.prediction import Prediction
 from psimil.inference.trained import TrainedModel
 from psimil.model.bags import Bags
@@ -253,8 +255,15 @@ class BagPredictor(FittedAttributes, ClassifierMixin, BaseEstimator):
         self._model()
         check_parameters({"feature_fingerprint": self.feature_fingerprint})
         parameters = {k: v for k, v in resolved(self).items() if k not in _NOT_STORED}  # of a PsiVGPMIL, as it loads
+        changed = {name: value for name, value in changed_since(self).items() if name in parameters}
+        if changed:
+            warnings.warn(
+                f"{', '.join(changed)} changed since the fit; the file says what the model was fitted with.",
+                DataWarning,
+                stacklevel=2,
+            )
         known = (self.feature_fingerprint, self.training_counts_, VERSION, self._feature_names, self._classes)
-        save_model(path, ModelFile(self.model_, parameters, *known))
+        save_model(path, ModelFile(self.model_, parameters | changed, *known))
 
     def __sklearn_tags__(self) -> Tags:
         """One sample is a bag, not a row; labels are binary."""

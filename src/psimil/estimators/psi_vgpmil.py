@@ -201,10 +201,10 @@ class PsiVGPMIL(OnlineLearning, BagPredictor, Parameters):
         if not (batch_bags is client is checkpoint is None):
             execution = execution_of(client, checkpoint, found, supervision, options, rng, batch_bags)
         how: dict[str, Any] = {"evaluation": evaluation, "callbacks": watching, "execution": execution}
-        how["previous"] = self._previous(found) if self.warm_start else None
+        how["previous"] = self._previous(found, classes) if self.warm_start else None
         training = (aloud(train) if self.verbose else train)(found, supervision, options, rng=rng, **how)
         self.model_, self.history_, self.out_of_bag_ = training.model, training.history, training.out_of_bag
-        self._classes, self._feature_names = classes, found.feature_names
+        self._classes, self._feature_names, self._fitted_with = classes, found.feature_names, resolved(self)
         self.label_posterior_ = training.pi
         if training.pi is not None and found.rows is not None:
             self.label_posterior_ = found.in_input_order(training.pi)
@@ -268,6 +268,7 @@ class PsiVGPMIL(OnlineLearning, BagPredictor, Parameters):
         estimator.feature_fingerprint = file.feature_fingerprint
         estimator.model_, estimator.training_counts_ = file.model, file.training_counts
         estimator._classes, estimator._feature_names = file.classes, file.feature_names
+        estimator._fitted_with = {k: v for k, v in resolved(estimator).items() if k in file.parameters}
         return estimator
 
 

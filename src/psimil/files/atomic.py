@@ -63,7 +63,7 @@ def atomic_write(path: str | Path, write: Callable[[BinaryIO], object]) -> None:
     except OSError as error:
         kept = " (old file kept)" if target.exists() else ""
         raise OutputError(f"cannot write {name}: {_reason(error)}{kept}.") from error
-    _flush_directory(target.parent)
+    flush_folder(target.parent)
 
 
 def _write_and_replace(target: Path, prefix: str, write: Callable[[BinaryIO], object]) -> None:
@@ -106,8 +106,8 @@ def _remove_abandoned(directory: Path, prefix: str) -> None:
                 os.close(descriptor)
 
 
-def _flush_directory(directory: Path) -> None:
-    """Make the new name survive a power loss; file systems that cannot flush a directory need no flush."""
+def flush_folder(directory: Path) -> None:
+    """Make the names in a folder survive a power loss; file systems that cannot flush a folder need no flush."""
     with suppress(OSError):
         descriptor = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
         try:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import csv
+from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from psimil.files.atomic import atomic_write
 from psimil.files.paths import as_path
@@ -12,14 +15,14 @@ from psimil.foundations.errors import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
-FORMULA_STARTS = ("=", "+", "-", "@", "\t")
+GUARDED = ("=", "+", "-", "@", "\t", "\r", "\n", "'")  # what a spreadsheet calculates, and the guard itself
 
 
 def write_table(frame: pd.DataFrame, path: str | Path) -> None:
     r"""Write a table as CSV, atomically, so that a spreadsheet never takes a text cell for a formula.
 
-    Text cells and column names that begin with ``=``, ``+``, ``-``, ``@`` or TAB get an apostrophe in front;
-    numbers are written as they are.
+    Text cells and column names that begin with ``=``, ``+``, ``-``, ``@``, TAB, a line break or an apostrophe get an
+    apostrophe in front, so that no two become the same; numbers are written as they are.
 
     Parameters
     ----------
@@ -44,12 +47,46 @@ def write_table(frame: pd.DataFrame, path: str | Path) -> None:
     path = as_path(path)
     if not hasattr(frame, "isetitem"):
         raise InputError(f"frame must be a pandas DataFrame, got {type(frame).__name__}.")
-    safe = frame.rename(columns=_guarded)
+    safe = frame.rename(columns=guarded)
+    texts = [list(safe.columns)]
     for position, dtype in enumerate(frame.dtypes):
         if dtype.kind not in "biufcmM":
-            safe.isetitem(position, [_guarded(cell) for cell in frame.iloc[:, position]])
-    atomic_write(path, lambda stream: safe.to_csv(stream, index=False, lineterminator="\n", encoding="utf-8"))
+            texts.append([guarded(cell) for cell in frame.iloc[:, position]])
+            safe.isetitem(position, texts[-1])
+    how = quoting(chain.from_iterable(texts))
+    atomic_write(
+        path, lambda stream: safe.to_csv(stream, index=False, lineterminator="\n", encoding="utf-8", quoting=how)
+    )
 
 
-def _guarded(cell: Any) -> Any:
-    return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA_STARTS) else cell
+def quoting(cells: Iterable[Any]) -> Literal[0, 2]:
+    r"""How the csv module is to quote: all texts where one has a carriage return, which it would leave bare.
+
+    Examples
+    --------
+    >>> quoting(["a", 1.5]) == csv.QUOTE_MINIMAL, quoting(["a\rb"]) == csv.QUOTE_NONNUMERIC
+    (True, True)
+    """
+    return csv.QUOTE_NONNUMERIC if any(isinstance(cell, str) and "\r" in cell for cell in cells) else csv.QUOTE_MINIMAL
+
+
+def guarded(cell: Any) -> Any:
+    """A cell that no spreadsheet takes for a formula; what is no text stays as it is.
+
+    Examples
+    --------
+    >>> guarded("=1+1"), guarded("'=1+1"), guarded(-1)
+    ("'=1+1", "''=1+1", -1)
+    """
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(GUARDED) else cell
+
+
+def unguarded(cell: str) -> str:
+    """The text that :func:`guarded` has made a cell of.
+
+    Examples
+    --------
+    >>> unguarded("''=1+1")
+    "'=1+1"
+    """
+    return cell.removeprefix("'")

@@ -6,13 +6,19 @@ import math
 from dataclasses import fields
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from psimil.foundations.errors import InputError
 from psimil.inference.sampled import Chains
+from psimil.inference.sparse_gp import SparseGP
+from psimil.inference.thresholds import InstanceRecalibration
 from psimil.predictive.referral import Referral
 
 Array = NDArray[Any]
+
+PROBES = 4
+FACTOR_ERROR = 1e-9  # of K_zz: a factor leaves some 1e-14, on another processor, too
 
 
 def without_draws(chains: Chains) -> dict[str, float]:
@@ -56,6 +62,50 @@ def evidence_from(facts: Any) -> tuple[float, float]:
     if not isinstance(facts, list) or len(facts) != 2 or not all(map(is_number, facts)):
         raise InputError("the evidence for context is not two numbers.")
     return float(facts[0]), float(facts[1])
+
+
+def recalibration_from(tensors: dict[str, Array]) -> InstanceRecalibration | None:
+    """The recalibration of instances from the tensors of a file, if they hold one."""
+    if "recalibration_prob" not in tensors:
+        return None
+    log_odds, prob = tensors["recalibration_log_odds"], tensors["recalibration_prob"]
+    if prob.size == 0 or (np.diff(log_odds) < 0).any() or (np.diff(prob) < 0).any():
+        raise InputError("the recalibration of instances does not increase.")
+    if prob[0] < 0 or prob[-1] > 1:
+        raise InputError("the recalibration of instances has probabilities outside 0 and 1.")
+    return InstanceRecalibration(log_odds, prob)
+
+
+def check_factor(gp: SparseGP) -> None:
+    """Refuse a factor L that is not that of K_zz + jitter I, by its product with a few random vectors.
+
+    Examples
+    --------
+    >>> from psimil.model.kernels import RBF
+    >>> gp = SparseGP.build(RBF(1.0, 1.0), np.array([[0.0], [1.0]]))
+    >>> check_factor(SparseGP(gp.kernel, gp.Z, 2.0 * gp.L, gp.jitter))
+    Traceback (most recent call last):
+    psimil.foundations.errors.InputError: the kernel's factor does not belong to kernel and inducing points.
+    """
+    x = np.random.default_rng().standard_normal((len(gp.Z), PROBES))  # unknown to who made the file
+    K = gp.kernel.gram(gp.Z, gp.Z)
+    error = gp.L @ (gp.L.T @ x) - K @ x - gp.jitter * x
+    size = np.linalg.norm(K) + gp.jitter
+    if not np.linalg.norm(error) <= FACTOR_ERROR * size * np.linalg.norm(x):
+        raise InputError("the kernel's factor does not belong to kernel and inducing points.")
+
+
+def share(value: Any, name: str) -> float:
+    """A number above 0 and below 1.
+
+    Examples
+    --------
+    >>> share(0.5, "threshold")
+    0.5
+    """
+    if not is_number(value) or not 0 < value < 1:
+        raise InputError(f"{name} must be a number between 0 and 1.0, got {value}.")
+    return float(value)
 
 
 def above_zero(value: Any, name: str) -> float:

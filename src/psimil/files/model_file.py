@@ -16,17 +16,16 @@ from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
 from psimil.files.atomic import atomic_write
+from psimil.files.learned_facts import check_factor, is_number
 from psimil.files.paths import as_path
 from psimil.files.schema import (
-    check_counts,
-    check_names,
     check_tensors,
     model_from,
     model_tensors,
     parameters_from,
     parameters_json,
 )
-from psimil.foundations.errors import MissingFile, ModelFileError
+from psimil.foundations.errors import InputError, MissingFile, ModelFileError
 from psimil.inference.trained import TrainedModel
 from psimil.model.labels import ZERO_ONE, Classes
 from psimil.version import VERSION
@@ -98,7 +97,7 @@ def load_model(path: str | os.PathLike[str]) -> ModelFile:
         tensors = load_tensors(data)
     except (SafetensorError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ModelFileError(f"model file is not valid: {_first_line(error)}.") from None
-    if not isinstance(header, dict) or not isinstance(header.get("format"), int):
+    if not isinstance(header, dict) or type(header.get("format")) is not int or header["format"] < 1:
         raise ModelFileError("model file is not valid: no format version.")
     if header["format"] > FORMAT:
         raise ModelFileError(f"model file: made by version {header['format']}, this is version {FORMAT}.")
@@ -115,9 +114,13 @@ def load_model(path: str | os.PathLike[str]) -> ModelFile:
     if set(header) != expected:
         raise ModelFileError(f"model file: header keys differ: {', '.join(sorted(set(header) ^ expected))}.")
     check_tensors(tensors, header["model"])
-    check_counts(header)
+    _check_counts(header)
     model = model_from(tensors, header["model"])
-    check_names(header, model.n_features)
+    try:
+        check_factor(model.gp)
+    except InputError as error:
+        raise ModelFileError(f"model file: {error}") from None
+    _check_names(header, model.n_features)
     return ModelFile(
         model,
         parameters_from(header["parameters"]),
@@ -127,6 +130,35 @@ def load_model(path: str | os.PathLike[str]) -> ModelFile:
         None if header["feature_names"] is None else tuple(header["feature_names"]),
         Classes(*header["classes"]),
     )
+
+
+def _check_counts(header: dict[str, Any]) -> None:
+    """Refuse training counts, versions and fingerprints of the wrong kind."""
+    counts, names = header["training_counts"], ("bags", "positive", "instances")
+    if not isinstance(counts, dict) or set(counts) != set(names):
+        raise ModelFileError("model file: the training counts are incomplete or unknown.")
+    if not all(type(value) is int and value >= 0 for value in counts.values()):
+        raise ModelFileError("model file: the training counts must be integers >= 0.")
+    if not counts["positive"] <= counts["bags"] <= counts["instances"]:
+        raise ModelFileError("model file: the training counts exclude each other.")
+    if not isinstance(header["library"], str) or not isinstance(header["feature_fingerprint"], (str, type(None))):
+        raise ModelFileError("model file: library version and feature fingerprint must be text.")
+
+
+def _check_names(header: dict[str, Any], n_features: int) -> None:
+    """Refuse names of features and classes that no model can have."""
+    names, classes = header["feature_names"], header["classes"]
+    if names is not None:
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise ModelFileError("model file: the names of the features are not text.")
+        if len(names) != n_features or len(set(names)) < len(names):
+            raise ModelFileError(f"model file: {n_features} features need as many different names.")
+    if not isinstance(classes, list) or len(classes) != 2 or classes[0] == classes[1]:
+        raise ModelFileError("model file: classes are not two different labels.")
+    if len({isinstance(label, str) for label in classes}) > 1 or not all(
+        isinstance(label, (bool, str)) or is_number(label) for label in classes
+    ):
+        raise ModelFileError("model file: classes are not two numbers or two texts.")
 
 
 def _read(path: Path) -> bytes:

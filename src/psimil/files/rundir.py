@@ -1,34 +1,34 @@
-"""Run directories: results are written aside and moved into place together; nothing of the user's is ever replaced."""
+"""Run directories: results are written aside and take the place of the whole folder in one step."""
 
 from __future__ import annotations
 
-import fcntl
+import hashlib
 import json
 import os
-import secrets
 import shutil
-import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from psimil.files.atomic import atomic_write
+from psimil.files.atomic import atomic_write, flush_folder
 from psimil.files.csv_table import write_table
+from psimil.files.folders import exchange, is_folder, lock_folder
 from psimil.foundations.errors import OutputError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-MARKER = "environment.json"  # a directory that holds it is ours
+MARKER = "environment.json"  # a directory that holds it is ours; its "files" are those of the run
 ASIDE = ".psimil-run-"  # where files wait until all of them are written
-LOCKING = 1.0  # seconds that may pass until a run has locked its new folder
+PATIENCE = 10.0  # seconds for a viewer to write down what its reader said
+BUSY = "another command is writing to it. Wait until it is done or name another"
 OWN = (
     "bags.csv", "config.toml", "history.csv", "instances.csv", "metrics.json", "model.safetensors", "summary.md",
     "folds.csv", "musk1.csv", "figures/*.png", "figures/*.pdf", "figures/*.csv",
     "failures.csv", "scores.csv", "series.csv", "reports/*.dcm", "model/*.safetensors",
-    "results.safetensors", "report.html",
+    "results.safetensors", "report.html", MARKER,
 )  # fmt: skip
 
 
@@ -49,6 +49,8 @@ class RunDirectory:
 
     path: Path
     aside: Path
+    overwrite: bool = False
+    own: tuple[str, ...] = OWN
 
     def start(self, environment: dict[str, Any]) -> None:
         """Write what marks the directory as a run."""
@@ -77,76 +79,148 @@ class RunDirectory:
         return self.file(f"figures/{name}.png")
 
     def finish(self) -> None:
-        """Move all files into place, the marker first, and remove what an earlier run left."""
-        names = [p.relative_to(self.aside) for p in self.aside.rglob("*") if p.is_file()]
+        """Put the run in its place: all files in one step, with those of the user that are there, and no others."""
+        names = sorted(p.relative_to(self.aside).as_posix() for p in self.aside.rglob("*") if p.is_file())
+        marker = json.loads(self.file(MARKER).read_text(encoding="utf-8"))
+        self.write_json(MARKER, marker | {"files": names})
         with _explained(self.path):
-            for name in sorted(names, key=lambda name: (name != Path(MARKER), name)):
-                (self.path / name).parent.mkdir(parents=True, exist_ok=True)
-                os.replace(self.aside / name, self.path / name)
-            for pattern in OWN:
-                for old in set(self.path.glob(pattern)) - {self.path / name for name in names}:
-                    old.unlink()
-        with suppress(OSError):  # a folder with files of the user stays
-            (self.path / "figures").rmdir()
+            if not self.path.is_dir() or not any(self.path.iterdir()):
+                _flush(self.aside)
+                os.replace(self.aside, self.path)  # refused when something else has come in the meantime
+            else:
+                self._exchange()
+        flush_folder(self.path.parent)
+
+    def _exchange(self) -> None:
+        lock = lock_folder(self.path, PATIENCE)
+        if lock is None:
+            raise OutputError(f"cannot write {self.path}: {BUSY}.")
+        try:
+            _check(self.path, self.overwrite)
+            _carry_over(self.path, self.aside, self.own)
+            _flush(self.aside)
+            exchange(self.aside, self.path)
+            shutil.rmtree(self.aside, ignore_errors=True)
+        finally:
+            os.close(lock)
 
 
 @contextmanager
-def opened(path: Path, *, overwrite: bool = False) -> Iterator[RunDirectory]:
+def opened(path: Path, *, overwrite: bool = False, own: Sequence[str] = OWN) -> Iterator[RunDirectory]:
     """A run directory to fill; nothing appears in it, and no new folder stays, unless it is finished.
 
     Parameters
     ----------
     path : must not exist or be empty, or hold an earlier run with ``overwrite``.
+    own : patterns of files that are no user's, beside those that an earlier run has listed.
 
     Raises
     ------
     OutputError
-        When the directory holds something else, or cannot be made.
+        When the directory holds something else, cannot be made, or another process writes to it.
     """
+    path = Path(os.path.realpath(path)) if path.is_symlink() else path
     _check(path, overwrite)
-    created = [p for p in (path, *path.parents) if not p.exists()]
-    aside = path / f"{ASIDE}{secrets.token_hex(8)}.tmp"
+    created = [p for p in path.parents if not p.exists()]
+    aside = path.parent / f"{ASIDE}{hashlib.sha256(os.fsencode(path.name)).hexdigest()[:8]}.tmp"
     lock: int | None = None
     try:
         with _explained(path):
-            aside.mkdir(parents=True)
-            lock = _locked(aside)
-        _remove_abandoned(path, aside)
-        yield RunDirectory(path, aside)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            lock = _taken(aside)
+            if lock is None or _is_busy(path):
+                raise OutputError(f"cannot write {path}: {BUSY}.")
+            if path.is_dir() and any(path.iterdir()):
+                _check_exchange(aside, path)
+        yield RunDirectory(path, aside, overwrite, tuple(own))
     finally:
-        shutil.rmtree(aside, ignore_errors=True)
         if lock is not None:
+            if is_folder(lock, aside):  # else it was finished
+                shutil.rmtree(aside, ignore_errors=True)
             os.close(lock)
         for folder in created:
             with suppress(OSError):  # not empty: it was finished
                 folder.rmdir()
 
 
-def _locked(folder: Path) -> int:
-    """A folder that is open and locked, which tells other runs that its owner is alive."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+def _taken(aside: Path) -> int | None:
+    """The lock of a new folder, or of what a killed run has left of it; None when a run is at work in it."""
+    while True:
+        with suppress(FileExistsError):
+            aside.mkdir()
+        with suppress(FileNotFoundError):  # a run has just ended
+            lock = lock_folder(aside)
+            if lock is not None:
+                for left in aside.iterdir():
+                    shutil.rmtree(left) if left.is_dir() and not left.is_symlink() else left.unlink()
+            return lock
+
+
+def _is_busy(path: Path) -> bool:
+    """Whether somebody works in the folder itself."""
+    if not path.is_dir():
+        return False
+    lock = lock_folder(path, PATIENCE)
+    if lock is not None:
+        os.close(lock)
+    return lock is None
+
+
+def _check_exchange(aside: Path, path: Path) -> None:
+    """Refuse a file system that cannot exchange folders now, not when the work is done."""
+    trial = [aside / name for name in ("old", "new")]
+    for folder in trial:
+        folder.mkdir()
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        exchange(*trial)
     except OSError:
-        os.close(descriptor)
-        raise
-    return descriptor
+        raise OutputError(
+            f"cannot write {path}: its file system cannot exchange folders. Remove it first or name another."
+        ) from None
+    for folder in trial:
+        folder.rmdir()
 
 
-def _remove_abandoned(path: Path, own: Path) -> None:
-    """Delete what waits of runs that were killed: folders that nobody has locked, but for new ones."""
-    for left in set(path.glob(f"{ASIDE}*.tmp")) - {own}:
-        with suppress(OSError):
-            lock = _locked(left)
-            if time.time() - os.fstat(lock).st_mtime > LOCKING:
-                shutil.rmtree(left)
-            os.close(lock)
+def _carry_over(old: Path, new: Path, own: Sequence[str]) -> None:
+    """Put what is the user's in an old run into the new one as well: links to files where possible, else copies."""
+    shutil.copymode(old, new)
+    ours = {path for pattern in (*own, f"{ASIDE}*") for path in old.glob(pattern)} | set(_listed(old))
+    for path in old.rglob("*"):
+        target = new / path.relative_to(old)
+        if not ours.isdisjoint((path, *path.parents)) or target.exists():
+            continue
+        if path.is_dir() and not path.is_symlink():
+            if not any(path.iterdir()):
+                target.mkdir(parents=True)
+            continue
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            os.link(path, target, follow_symlinks=False)
+        except OSError:
+            shutil.copy2(path, target, follow_symlinks=False)
+
+
+def _listed(old: Path) -> list[Path]:
+    """The files that an earlier run says are its own."""
+    try:
+        names = json.loads((old / MARKER).read_text(encoding="utf-8")).get("files", [])
+    except (OSError, ValueError, AttributeError):
+        return []
+    return [old / name for name in names if isinstance(name, str)]
+
+
+def _flush(folder: Path) -> None:
+    for path in (folder, *folder.rglob("*")):
+        if path.is_dir():
+            flush_folder(path)
 
 
 @contextmanager
 def _explained(path: Path) -> Iterator[None]:
     try:
         yield
+    except OutputError:
+        raise
     except OSError as error:
         raise OutputError(f"cannot write {path}: {(error.strerror or str(error)).lower()}.") from error
 
@@ -154,6 +228,8 @@ def _explained(path: Path) -> Iterator[None]:
 def _check(path: Path, overwrite: bool) -> None:
     if path.exists() and not path.is_dir():
         raise OutputError(f"cannot write {path}: it is not a directory.")
+    if path.is_dir() and (path.is_mount() or Path.cwd().is_relative_to(path.resolve())):
+        raise OutputError(f"cannot write {path}: a folder in use cannot be replaced as one. Name a folder inside it.")
     if not path.is_dir() or all(p.name.startswith(ASIDE) for p in path.iterdir()):
         return
     if not (path / MARKER).is_file():

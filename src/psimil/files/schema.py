@@ -9,12 +9,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.files.learned_facts import above_zero, chains_from, evidence_from, is_number, referral_from, without_draws
+from psimil.files.learned_facts import (
+    above_zero,
+    chains_from,
+    evidence_from,
+    is_number,
+    recalibration_from,
+    referral_from,
+    share,
+    without_draws,
+)
 from psimil.foundations.errors import InputError, ModelFileError
 from psimil.inference.sparse_gp import Posterior, Scaling, SparseGP
-from psimil.inference.thresholds import InstanceRecalibration
 from psimil.inference.trained import TrainedModel
 from psimil.model.context import PARTS
+from psimil.model.custom_density import LostDensity
 from psimil.model.densities import GammaMixture, HyperbolicSecant, SmoothLaplace, StudentT
 from psimil.model.kernels import RBF, Constant, Kernel, Linear, Matern32, Matern52, Sum
 from psimil.paper.published import ClippedGammaMixture, UnitSparseGP
@@ -115,33 +124,6 @@ def check_tensors(tensors: dict[str, Array], facts: Any) -> None:
         raise ModelFileError('model file: tensor "feature_scale" must be > 0.')
 
 
-def check_counts(header: dict[str, Any]) -> None:
-    """Refuse training counts, versions and fingerprints of the wrong kind."""
-    counts, names = header["training_counts"], ("bags", "positive", "instances")
-    if not isinstance(counts, dict) or set(counts) != set(names):
-        raise ModelFileError("model file: the training counts are incomplete or unknown.")
-    if not all(isinstance(value, int) and value >= 0 for value in counts.values()):
-        raise ModelFileError("model file: the training counts must be integers >= 0.")
-    if not isinstance(header["library"], str) or not isinstance(header["feature_fingerprint"], (str, type(None))):
-        raise ModelFileError("model file: library version and feature fingerprint must be text.")
-
-
-def check_names(header: dict[str, Any], n_features: int) -> None:
-    """Refuse names of features and classes that no model can have."""
-    names, classes = header["feature_names"], header["classes"]
-    if names is not None:
-        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            raise ModelFileError("model file: the names of the features are not text.")
-        if len(names) != n_features or len(set(names)) < len(names):
-            raise ModelFileError(f"model file: {n_features} features need as many different names.")
-    if not isinstance(classes, list) or len(classes) != 2 or classes[0] == classes[1]:
-        raise ModelFileError("model file: classes are not two different labels.")
-    if len({isinstance(label, str) for label in classes}) > 1 or not all(
-        isinstance(label, (bool, str)) or is_number(label) for label in classes
-    ):
-        raise ModelFileError("model file: classes are not two numbers or two texts.")
-
-
 def model_from(tensors: dict[str, Array], facts: dict[str, Any]) -> TrainedModel:
     """The trained model of checked tensors and facts."""
     try:
@@ -171,18 +153,15 @@ def model_from(tensors: dict[str, Array], facts: dict[str, Any]) -> TrainedModel
             facts["bias"],
             "full" if unit else facts["residual"],
         )
-        recalibration = None
-        if "recalibration_prob" in tensors:
-            recalibration = InstanceRecalibration(tensors["recalibration_log_odds"], tensors["recalibration_prob"])
         return TrainedModel(
             Scaling(tensors["feature_location"], tensors["feature_scale"]),
             gp,
             Posterior(tensors["posterior_mean"], tensors["precision_factor"]),
             facts["aggregate"],
             calibration,
-            facts["threshold"],
-            facts["instance_threshold"],
-            recalibration,
+            share(facts["threshold"], "threshold"),
+            share(facts["instance_threshold"], "instance_threshold"),
+            recalibration_from(tensors),
             facts["dtype"],
             facts["expectation"],
             facts["seed"],
@@ -199,7 +178,7 @@ def model_from(tensors: dict[str, Array], facts: dict[str, Any]) -> TrainedModel
 
 
 _BROKEN = (InputError, TypeError, KeyError, ValueError, AttributeError, OverflowError, RecursionError)
-_MOST = {"jitter": 1e300, "bias": 1e6, "threshold": 1.0, "instance_threshold": 1.0, "coupling": 100.0}
+_MOST = {"jitter": 1e300, "bias": 1e6, "coupling": 100.0}
 _CHOICES = {
     "residual": ("projected", "full", "unit"),
     "aggregate": tuple(AGGREGATES),
@@ -269,17 +248,14 @@ def parameters_json(parameters: dict[str, Any]) -> dict[str, Any]:
 
 
 def parameters_from(parameters: Any) -> dict[str, Any]:
-    """Constructor parameters from JSON; a density of the user's own comes back as the default."""
+    """Constructor parameters from JSON; of a density of the user's own the name comes back."""
     if not isinstance(parameters, dict):
         raise ModelFileError("model file: parameters are not a table.")
     try:
         decoded = {name: _parameter(value) for name, value in parameters.items()}
     except _BROKEN as error:
         raise ModelFileError(f"model file: parameters: {error}") from None
-    return {name: value for name, value in decoded.items() if value is not _CUSTOM}
-
-
-_CUSTOM = object()
+    return {k: v for k, v in decoded.items() if k == "density" or not isinstance(v, LostDensity)}
 
 
 def _parameter(value: Any) -> Any:
@@ -290,7 +266,7 @@ def _parameter(value: Any) -> Any:
     values = dict(value)
     kind = values.get("kind")
     if kind == "custom":
-        return _CUSTOM
+        return LostDensity(str(values.get("name")))
     if kind not in DENSITIES:
         return kernel_from(values)
     del values["kind"]

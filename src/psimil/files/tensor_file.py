@@ -50,7 +50,7 @@ def read_tensors(path: str | os.PathLike[str], kind: str) -> tuple[Tensors, dict
         raise ModelFileError(f"{kind}: the file is damaged or is something else.") from None
     if checksum != digest(tensors, text):
         raise ModelFileError(f"{kind}: checksum differs: the file is damaged or was changed.")
-    if found != kind or not isinstance(version, int):
+    if found != kind or type(version) is not int or version < 1:
         raise ModelFileError(f"{kind}: the file holds something else.")
     if version > FORMAT:
         raise ModelFileError(f"{kind}: made by format {version}, this is format {FORMAT}. Update psimil.")

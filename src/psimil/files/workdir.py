@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import shutil
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 from psimil.files.atomic import atomic_write
 from psimil.files.csv_table import write_table
 from psimil.files.environment import environment
+from psimil.files.folders import is_folder, lock_folder
+from psimil.files.rundir import BUSY, MARKER, PATIENCE, opened
 from psimil.foundations.errors import OutputError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-CONFIG, ENVIRONMENT = "config.json", "environment.json"
+CONFIG, ENVIRONMENT = "config.json", MARKER
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,8 @@ def open_workdir(
     Raises
     ------
     OutputError
-        When the directory holds something else, or work with other settings or of another version.
+        When the directory holds something else, or work with other settings or of another version, or another
+        process works in it.
 
     Examples
     --------
@@ -70,25 +73,31 @@ def open_workdir(
     wanted = json.loads(json.dumps({**config, "psimil": found["psimil"], "commit": found["commit"]}))
     if path.exists() and not path.is_dir():
         raise OutputError(f"cannot write {path}: it is not a directory.")
-    work = Workdir(path)
-    if path.is_dir() and any(not entry.name.startswith(".") for entry in path.iterdir()):
-        earlier = _config(path, key)
-        if earlier is None:
-            raise OutputError(f"cannot write {path}: it holds files that are not of a psimil run. Name another.")
-        if earlier == wanted and not overwrite:
-            if not (path / ENVIRONMENT).is_file():  # killed between its first two files
-                work.write_json(ENVIRONMENT, found)
-            return work
-        if not overwrite:
-            changed = ", ".join(f"{k} was {earlier.get(k)!r}" for k in wanted if earlier.get(k) != wanted[k])
-            raise OutputError(f"cannot continue {path}: {changed}. Name another directory or add --overwrite.")
-        _clear(path, (*own, CONFIG, ENVIRONMENT))
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OutputError(f"cannot write {path}: {(error.strerror or str(error)).lower()}.") from error
-    work.write_json(CONFIG, wanted)
-    work.write_json(ENVIRONMENT, found)
+    _lock(path)
+    work = Workdir(path)
+    if all(entry.name.startswith(".") for entry in path.iterdir()):
+        work.write_json(CONFIG, wanted)
+        work.write_json(ENVIRONMENT, found)
+        return work
+    earlier = _config(path, key)
+    if earlier is None:
+        raise OutputError(f"cannot write {path}: it holds files that are not of a psimil run. Name another.")
+    if not (path / ENVIRONMENT).is_file():  # killed between its first two files
+        work.write_json(ENVIRONMENT, found)
+    if overwrite:
+        _unlock(path)
+        with opened(path, overwrite=True, own=(*own, CONFIG, ENVIRONMENT)) as run:
+            run.start(found)
+            run.write_json(CONFIG, wanted)
+            run.finish()
+        _lock(path)
+    elif earlier != wanted:
+        changed = ", ".join(f"{k} was {earlier.get(k)!r}" for k in wanted if earlier.get(k) != wanted[k])
+        raise OutputError(f"cannot continue {path}: {changed}. Name another directory or add --overwrite.")
     return work
 
 
@@ -100,10 +109,21 @@ def _config(path: Path, key: str) -> dict[str, Any] | None:
     return found if isinstance(found, dict) and key in found else None
 
 
-def _clear(path: Path, own: Sequence[str]) -> None:
-    for name in own:
-        if (path / name).is_dir():
-            shutil.rmtree(path / name, ignore_errors=True)
-        else:
-            with suppress(FileNotFoundError):
-                (path / name).unlink()
+_LOCKS: dict[Path, int] = {}  # of the directories that this process works in, until it ends
+
+
+def _lock(path: Path) -> None:
+    """Keep other processes out of a directory for as long as this one lives."""
+    path = path.resolve()
+    if path in _LOCKS and is_folder(_LOCKS[path], path):
+        return
+    _unlock(path)
+    lock = lock_folder(path, PATIENCE)
+    if lock is None:
+        raise OutputError(f"cannot write {path}: {BUSY}.")
+    _LOCKS[path] = lock
+
+
+def _unlock(path: Path) -> None:
+    with suppress(KeyError):
+        os.close(_LOCKS.pop(path.resolve()))

@@ -20,6 +20,26 @@ def is_number(value: Any) -> bool:
     return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool) and value == value  # noqa: PLR0124
 
 
+def unmasked(values: Any, what: str) -> Any:
+    """The values as they are, refused where some are masked: NumPy drops a mask without a word.
+
+    Parameters
+    ----------
+    values : array, or a list of values or arrays.
+    what : the values are, for the message.
+
+    Examples
+    --------
+    >>> unmasked(np.ma.masked_invalid([1.0, np.nan]), "features")
+    Traceback (most recent call last):
+    psimil.foundations.errors.InputError: features has masked values. Fill them in or leave them out.
+    """
+    for part in values if isinstance(values, (list, tuple)) else (values,):
+        if isinstance(part, np.ma.MaskedArray) and np.ma.is_masked(part):
+            raise InputError(f"{what} has masked values. Fill them in or leave them out.")
+    return values
+
+
 def at_least(low: float, *, whole: bool = False, **values: Any) -> None:
     """Refuse parameters that are not finite numbers >= low, or not whole where that is asked.
 

@@ -28,7 +28,7 @@ from psimil.predictive.calibration import LatentBags
 Array = NDArray[Any]
 
 REMEMBERED = 2000  # latest bags on which calibration and thresholds rest
-ENOUGH = 20  # bags of each label below which those of the first batch stay
+ENOUGH = 20  # weight of bags of each label below which those of the first batch stay
 
 
 @dataclass(frozen=True)
@@ -56,9 +56,10 @@ class Online:
                 mean, variance, dependence = model.summed_out(bags, latent, links)
                 latent = mean, variance
             q = options.algorithm(options, model.seed).more(model.gp, model.posterior, shard, self.weight, self.steps)
-        unseen = _joined(self.unseen, LatentBags(*latent, bags.offsets, supervision.T, weights, dependence=dependence))
+        new = LatentBags(*latent, bags.offsets, supervision.T, weights, dependence=dependence).weighing()
+        unseen = _joined(self.unseen, new)
         model = replace(model, posterior=q, chains=None)
-        if min(unseen.T.sum(), len(unseen.T) - unseen.T.sum()) >= ENOUGH:
+        if min(unseen.weight_of(0), unseen.weight_of(1)) >= ENOUGH:
             model = taught(model, replace(unseen, aggregate=options.aggregate), options)
         return Online(model, self.weight + float(weights.sum()), self.steps + 1, unseen)
 

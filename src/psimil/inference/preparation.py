@@ -116,7 +116,7 @@ def prepare_streamed(
         scaling,
         options.density,
         options.rule,
-        rows if batch_bags is None else max(1, round(batch_bags * len(bags.X) / len(bags))),
+        rows if batch_bags is None else max(1, round(batch_bags * bags.n_instances / len(bags))),
         options.dtype,
         options.backend,
     )
@@ -181,7 +181,7 @@ def sampled_sparse_gp(
     bags: Bags, scaling: Scaling, supervision: Supervision, options: Options, rng: np.random.Generator
 ) -> SparseGP:
     """The same from a seeded sample of bags with enough instances for k-means."""
-    N, D = len(bags.X), bags.n_features
+    N, D = bags.n_instances, bags.n_features
     wanted = 2 * SAMPLE_PER_POINT * (inducing_for(N, D) if options.n_inducing == "auto" else int(options.n_inducing))
     share = min(1.0, wanted / N)
     chosen = np.sort(rng.choice(len(bags), max(2, min(len(bags), int(np.ceil(share * len(bags))))), replace=False))
@@ -242,7 +242,7 @@ def streamed_scaling(bags: Bags, own: int | None = None) -> Scaling:
     >>> streamed_scaling(Bags.from_list([[[0.0], [2.0]], [[4.0]]])).location
     array([2.])
     """
-    N = len(bags.X)
+    N = bags.n_instances
     if N <= SCALING_ROWS:
         return Scaling.fit(np.asarray(bags.X[:N]), own)
     total, low, high = (np.zeros(bags.n_features) for _ in range(3))

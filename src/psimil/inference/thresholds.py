@@ -26,7 +26,8 @@ MAX_KNOTS = 200
 
 def taught(model: TrainedModel, unseen: LatentBags, options: Options) -> TrainedModel:
     """The model with calibration, thresholds and recalibration from latent moments of unseen bags."""
-    T = unseen.T
+    unseen = unseen.weighing()
+    T, weights = unseen.T, unseen.weights
     calibration = IDENTITY
     if options.calibrate is not False and 0 < T.sum() < len(T):
         if options.calibrate is True or calibration_helps(unseen):
@@ -34,24 +35,25 @@ def taught(model: TrainedModel, unseen: LatentBags, options: Options) -> Trained
     latent = calibration.apply(unseen.mean, unseen.variance)
     instances = probabilities(latent, model.expectation, rng=np.random.default_rng(model.seed))
     log_odds, negative = instances.log_odds, np.repeat(T, np.diff(unseen.offsets)) == 0
+    each = np.repeat(weights, np.diff(unseen.offsets))
     threshold, rate, of_instances = options.threshold, options.false_positive_rate, 0.5
     of_bags = AGGREGATES[unseen.aggregate].moments(instances, unseen.offsets, unseen.dependence).log_odds
     if threshold is None:
-        threshold = bag_threshold(of_bags, T)
+        threshold = bag_threshold(of_bags, T, weights)
     if rate is not None:
-        of_instances = instance_threshold(log_odds, negative, rate)
+        of_instances = instance_threshold(log_odds, negative, rate, each)
     return replace(
         model,
         aggregate=unseen.aggregate,
         calibration=calibration,
         threshold=float(threshold),
         instance_threshold=of_instances,
-        recalibration=fit_recalibration(log_odds, negative),
-        referral=choose_referral(options.referral, of_bags, T, float(threshold), unseen.weights),
+        recalibration=fit_recalibration(log_odds, negative, each),
+        referral=choose_referral(options.referral, of_bags, T, float(threshold), weights),
     )
 
 
-def bag_threshold(log_odds: Array, T: Array) -> float:
+def bag_threshold(log_odds: Array, T: Array, weights: Array | None = None) -> float:
     """The probability above which a bag is called positive: the out-of-bag accuracy's best, if clearly better than 1/2.
 
     A threshold replaces 1/2 only when it gains more correct bags than the square root of the decisions it changes.
@@ -60,6 +62,7 @@ def bag_threshold(log_odds: Array, T: Array) -> float:
     ----------
     log_odds : (B,) out-of-bag log-odds.
     T : (B,) bag labels.
+    weights : (B,) of the bags, all > 0; 1 each when None.
 
     Examples
     --------
@@ -67,25 +70,29 @@ def bag_threshold(log_odds: Array, T: Array) -> float:
     0.5
     """
     order = np.argsort(log_odds, kind="stable")
-    scores, labels = log_odds[order], T[order]
+    scores, labels, w = log_odds[order], T[order], np.ones(len(T)) if weights is None else weights[order]
     # calling positive everything from position i on
-    correct = np.concatenate([[labels.sum()], labels.sum() + np.cumsum(1 - 2 * labels)])
+    correct = np.concatenate([[0.0], np.cumsum(w * (1 - 2 * labels))]) + w @ labels
+    below = np.concatenate([[0.0], np.cumsum(w)])
     edges = np.concatenate([[scores[0] - 1.0], 0.5 * (scores[1:] + scores[:-1]), [scores[-1] + 1.0]])
     usable = np.concatenate([[True], np.diff(scores) > 0, [True]])
     neutral = int(np.searchsorted(scores, 0.0, side="left"))
-    best = np.flatnonzero(usable & (correct == correct[usable].max()))
+    best = np.flatnonzero(usable & (correct >= correct[usable].max() - 1e-9 * below[-1]))
     chosen = best[np.argmin(np.abs(edges[best]))]
-    gain, changed = correct[chosen] - correct[neutral], abs(int(chosen) - neutral)
+    gain, changed = correct[chosen] - correct[neutral], abs(below[chosen] - below[neutral])
     return _probability(edges[chosen]) if gain > np.sqrt(changed) else 0.5
 
 
-def instance_threshold(log_odds: Array, negative: Array, false_positive_rate: float) -> float:
+def instance_threshold(
+    log_odds: Array, negative: Array, false_positive_rate: float, weights: Array | None = None
+) -> float:
     """The probability that instances of negative bags exceed at the chosen rate, from their out-of-bag scores.
 
     Parameters
     ----------
     log_odds : (N,) out-of-bag log-odds of all instances.
     negative : (N,) whether the instance lies in a negative bag, and so is known to be negative.
+    weights : (N,) of their bags, all > 0; 1 each when None.
 
     Examples
     --------
@@ -94,7 +101,12 @@ def instance_threshold(log_odds: Array, negative: Array, false_positive_rate: fl
     """
     if not negative.any():
         return 0.5
-    return _probability(np.quantile(log_odds[negative], 1.0 - false_positive_rate))
+    order = np.argsort(log_odds[negative], kind="stable")
+    w = np.ones(len(order)) if weights is None else weights[negative][order]
+    first = np.concatenate([[0.0], np.cumsum(w)[:-1]])  # a value of weight 2 has two places
+    places = np.column_stack([first, first + np.maximum(w - 1.0, 0.0)]).ravel()
+    at = (1.0 - false_positive_rate) * places[-1]
+    return _probability(float(np.interp(at, places, np.repeat(log_odds[negative][order], 2))))
 
 
 @dataclass(frozen=True)
@@ -109,11 +121,12 @@ class InstanceRecalibration:
         return np.interp(log_odds, self.log_odds, self.prob)
 
 
-def fit_recalibration(log_odds: Array, negative: Array) -> InstanceRecalibration | None:
+def fit_recalibration(log_odds: Array, negative: Array, weights: Array | None = None) -> InstanceRecalibration | None:
     """P(y = 1 | score) = 1 - P(negative bag | score) / P(negative bag | low score), by isotonic regression.
 
     Instances of negative bags show how negatives score; low scores in positive bags are negatives, too, so the share
-    of negative bags is flat there and falls where positives appear. None when only one class of bags is at hand.
+    of negative bags is flat there and falls where positives appear. None when only one class of bags is at hand. The
+    weights (N,) are those of the bags, all > 0; 1 each when None.
 
     Examples
     --------
@@ -125,11 +138,15 @@ def fit_recalibration(log_odds: Array, negative: Array) -> InstanceRecalibration
     if negative.all() or not negative.any():
         return None
     order = np.argsort(log_odds, kind="stable")
-    scores = log_odds[order]
-    _, place, count = np.unique(scores, return_inverse=True, return_counts=True)
-    mean = np.bincount(place, weights=negative[order]) / count
-    share = isotonic_regression(mean, sample_weight=count.astype(float), increasing=False)[place]
-    plateau = share[: max(len(share) // 2, 1)].mean()
+    scores, w = log_odds[order], np.ones(len(order)) if weights is None else weights[order]
+    _, place = np.unique(scores, return_inverse=True)
+    count = np.bincount(place, weights=w)
+    mean = np.bincount(place, weights=w * negative[order]) / count
+    share = isotonic_regression(mean, sample_weight=count, increasing=False)[place]
+    ends = np.cumsum(w)
+    half = max(ends[-1] // 2, min(1.0, ends[-1]))
+    lower = np.clip(half - (ends - w), 0.0, w)  # what of each lies in the lower half
+    plateau = lower @ share / half
     prob = np.maximum.accumulate(np.clip(1.0 - share / plateau, 0.0, 1.0))
     steps = np.flatnonzero(np.diff(prob) != 0)
     knots = np.unique(np.concatenate([[0], steps, steps + 1, [len(prob) - 1]]))

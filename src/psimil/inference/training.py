@@ -88,7 +88,7 @@ def train(
     """
     if not is_logistic(options.density):
         warn_if_runaway(options.density)
-    large = options.chunk_size is not None and len(bags.X) > LARGE
+    large = options.chunk_size is not None and bags.n_instances > LARGE
     if streamed := large or execution != Execution():
         for given, what in ((supervision.known, "y_instances"), (previous, "warm_start"), (evaluation, "eval_set")):
             if given is not None:

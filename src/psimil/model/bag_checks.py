@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from numbers import Number
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from psimil.foundations.errors import InputError
+from psimil.foundations.numbers import unmasked
 from psimil.model.features import as_real, column_names, column_order
 
 Array = NDArray[Any]
@@ -27,6 +29,7 @@ def whole_offsets(offsets: Any, instances: int) -> NDArray[np.int64]:
     Traceback (most recent call last):
     psimil.foundations.errors.InputError: offsets must be whole numbers. Give the row at which each bag starts.
     """
+    unmasked(offsets, "offsets")
     try:
         found = np.asarray(offsets)
         whole = found.astype(np.int64) if found.dtype.kind in "iuf" and np.isfinite(found).all() else None
@@ -51,14 +54,47 @@ def as_ids(ids: Any, count: int) -> Array:
     """
     if ids is None:
         return np.arange(count)
-    try:
-        found = np.asarray(ids)
-    except ValueError as error:
-        raise InputError("bag ids are ragged, expected one id per bag.") from error
+    found = _told_apart(ids, "bag ids are ragged, expected one id per bag.")
     if found.ndim != 1:
         raise InputError(f"bag ids have shape {found.shape}, expected one id per bag.")
     if len(found) != count:
         raise InputError(f"{count} bags but {len(found)} bag ids.")
+    return found
+
+
+def check_one_kind(ids: Iterable[Any]) -> None:
+    """Refuse ids of several kinds, such as 1 and "1", which would become the same text.
+
+    Examples
+    --------
+    >>> check_one_kind([1, "1"])
+    Traceback (most recent call last):
+    psimil.foundations.errors.InputError: bag_ids cannot be compared: they mix kinds. Give text or whole numbers.
+    """
+    present = (value for value in ids if value is not None and value == value)  # noqa: PLR0124
+    if len({next((kind for kind in _KINDS if isinstance(value, kind)), None) for value in present}) > 1:
+        raise InputError(_MIXED)
+
+
+_KINDS = (str, bytes, (bool, np.bool_), Number)
+_MIXED = "bag_ids cannot be compared: they mix kinds. Give text or whole numbers."
+
+
+def _told_apart(ids: Any, ragged: str) -> Array:
+    """Ids as an array in which every one is still what it was; ``ragged`` is what to say when they make none."""
+    unmasked(ids, "bag ids")
+    try:
+        found = np.asarray(ids)
+    except ValueError as error:
+        raise InputError(ragged) from error
+    listed = isinstance(ids, (list, tuple))
+    if found.ndim != 1 or not (listed or found.dtype == object):
+        return found
+    given = list(ids) if listed else found.tolist()
+    check_one_kind(given)
+    for before, after in zip(given, found.tolist(), strict=True):
+        if before != after and before == before:  # noqa: PLR0124
+            raise InputError(f"bag id {before!r} would become {after!r}. Give ids as text without NUL characters.")
     return found
 
 
@@ -87,10 +123,7 @@ def row_ids(bag_ids: Any, rows: int) -> Array:
     Traceback (most recent call last):
     psimil.foundations.errors.InputError: the bag id of row 1 is missing. Give every row a bag.
     """
-    try:
-        found = np.asarray(bag_ids)
-    except ValueError as error:
-        raise InputError("bag_ids are ragged, expected one id per row.") from error
+    found = _told_apart(bag_ids, "bag_ids are ragged, expected one id per row.")
     if found.ndim != 1 or len(found) != rows:
         raise InputError(f"{rows} instances but bag_ids has shape {found.shape}.")
     if found.dtype.kind in "fO":
@@ -111,7 +144,7 @@ def in_order_of_appearance(values: Array) -> tuple[Array, NDArray[np.int64]]:
     try:
         distinct, first, which = np.unique(values, return_index=True, return_inverse=True)
     except TypeError as error:
-        raise InputError("bag_ids cannot be compared: they mix kinds. Give text or whole numbers.") from error
+        raise InputError(_MIXED) from error
     order = np.argsort(first)
     place = np.empty(len(order), dtype=np.int64)
     place[order] = np.arange(len(order))
@@ -148,7 +181,7 @@ def permutation(rows: Any, count: int) -> NDArray[np.int64] | None:
     """
     if rows is None:
         return None
-    found = np.asarray(rows)
+    found = np.asarray(unmasked(rows, "rows"))
     if found.shape != (count,) or (count and found.dtype.kind not in "iu"):
         raise InputError(f"rows have shape {found.shape}, expected {count} whole numbers, one per instance.")
     seen = np.zeros(count, dtype=bool)
@@ -168,7 +201,7 @@ def per_instance(values: Any, count: int) -> Array:
     Traceback (most recent call last):
     psimil.foundations.errors.InputError: 3 instances but values of shape (2,). Give one value per instance.
     """
-    found = np.asarray(values)
+    found = np.asarray(unmasked(values, "values per instance"))
     if found.ndim == 0 or len(found) != count:
         raise InputError(f"{count} instances but values of shape {found.shape}. Give one value per instance.")
     return found

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
@@ -197,6 +196,11 @@ class Bags:
         return int(self.X.shape[1])
 
     @property
+    def n_instances(self) -> int:
+        """N."""
+        return int(self.offsets[-1])
+
+    @property
     def sizes(self) -> Array:
         """(B,) instances per bag."""
         return np.diff(self.offsets)
@@ -218,7 +222,7 @@ class Bags:
 
     def __iter__(self) -> Iterator[Array]:
         """The feature matrix of one bag after another."""
-        return (self.X[a:b] for a, b in pairwise(self.offsets))
+        return map(self.stream.__getitem__, map(slice, self.offsets[:-1], self.offsets[1:]))
 
     @overload
     def __getitem__(self, key: int | np.integer[Any] | str) -> Array: ...
@@ -228,7 +232,7 @@ class Bags:
         """One bag's (n, D) features for an integer or an id in text; Bags for slices, masks and index arrays."""
         if isinstance(key, (int, np.integer, str)):
             b = place_of(key if isinstance(key, str) else int(key), self.ids)
-            return self.X[self.offsets[b] : self.offsets[b + 1]]
+            return np.asarray(self.stream[self.offsets[b] : self.offsets[b + 1]])
         chosen = np.arange(len(self))[key]
         sizes = self.sizes[chosen]
         offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
@@ -283,11 +287,11 @@ class Bags:
         >>> [part.tolist() for part in Bags.from_list([[[1.0], [2.0]], [[3.0]]]).split([0, 1, 1])]
         [[0, 1], [1]]
         """
-        return np.split(per_instance(values, len(self.X)), self.offsets[1:-1])
+        return np.split(per_instance(values, self.n_instances), self.offsets[1:-1])
 
     def in_input_order(self, values: Any) -> Array:
         """(N, ...) values per stored instance, put back in the row order of the caller's table."""
-        found = per_instance(values, len(self.X))
+        found = per_instance(values, self.n_instances)
         if self.rows is None:
             return found
         restored = np.empty_like(found)

@@ -40,7 +40,7 @@ def in_context(bags: Bags) -> Bags:
     found: Bags
     if bags.stream is bags.X:
         found = Bags(
-            _beside(bags.X, bags.offsets, 0, len(bags.X)), bags.offsets, bags.ids, bags.rows, names, bags.links
+            _beside(bags.X, bags.offsets, 0, bags.n_instances), bags.offsets, bags.ids, bags.rows, names, bags.links
         )
     else:
         rows: Any = RowsInContext(bags.X, bags.offsets)

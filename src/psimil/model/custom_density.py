@@ -39,6 +39,29 @@ class CustomDensity:
         return np.asarray(-slope / centre)
 
 
+@dataclass(frozen=True)
+class LostDensity:
+    """Stands for a density of the user's own, of which a file holds the name alone; nothing can be learned with it.
+
+    Examples
+    --------
+    >>> LostDensity("mine").theta(np.zeros(1))
+    Traceback (most recent call last):
+    psimil.foundations.errors.InputError: the model has a density of your own, mine, which a file cannot hold. ...
+    """
+
+    name: str
+
+    def log_prob(self, x: Array) -> Array:
+        """Refused."""
+        raise InputError(
+            f"the model has a density of your own, {self.name}, which a file cannot hold. It predicts; to go on "
+            "learning, give it back with set_params(density=...)."
+        )
+
+    theta = log_prob
+
+
 def density_from_log(log_psi: Callable[[Array], Array], *, name: str = "custom") -> CustomDensity:
     """A density from any even, vectorised log psi; refused when it is not a Gaussian scale mixture, Eq. (40).
 

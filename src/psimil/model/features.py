@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psimil.foundations.errors import InputError
+from psimil.foundations.numbers import unmasked
 
 Array = NDArray[Any]
 
@@ -36,6 +37,7 @@ def as_real(values: Any, what: str) -> Array:
         values = values.float() if half else values
     if hasattr(values, "toarray") and hasattr(values, "nnz"):
         raise InputError(f"{what} is a sparse matrix; give a dense array (for instance .toarray()).")
+    unmasked(values, what)
     try:
         array = np.asarray(values)
     except ValueError as error:

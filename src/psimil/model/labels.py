@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psimil.foundations.errors import DataWarning, InputError
+from psimil.foundations.numbers import unmasked
 from psimil.model.bags import Bags
 
 Array = NDArray[Any]
@@ -96,7 +97,7 @@ def label_values(values: Any, names: Sequence[Any] | Array) -> Array:
     Traceback (most recent call last):
     psimil.foundations.errors.InputError: label of bag c is 2; labels must be 0 or 1.
     """
-    array = np.asarray(values)
+    array = np.asarray(unmasked(values, "labels"))
     kinds: list[Any] = []
     for value, place in first_of_each(array):
         if not is_label(value):
@@ -177,7 +178,7 @@ def values_of_bags(values: Any, bags: Bags, what: str = "labels", *, from_rows: 
         if found is not None:
             return found
     array = _as_array(values, what)
-    if bags.rows is not None and len(array) == len(bags.X):
+    if bags.rows is not None and len(array) == bags.n_instances:
         return _per_row(array[bags.rows], bags, what)
     if len(array) != len(bags):
         raise InputError(f"{len(bags)} bags but {len(array)} {what}.")
@@ -194,7 +195,7 @@ def values_of_bags(values: Any, bags: Bags, what: str = "labels", *, from_rows: 
 
 def _by_index(values: Any, bags: Bags, what: str) -> Array | None:
     """Values of a pandas object looked up by bag id; None where its index does not hold ids."""
-    if bags.numbered or (bags.rows is not None and len(values) == len(bags.X) > len(bags)):
+    if bags.numbered or (bags.rows is not None and len(values) == bags.n_instances > len(bags)):
         return None
     index, ids = values.index.tolist(), bags.names.tolist()
     plain = type(values.index).__name__ == "RangeIndex"  # which pandas gives by itself
@@ -242,6 +243,7 @@ def _as_array(values: Any, what: str) -> Array:
     if isinstance(values, (str, bytes, Set)) or not hasattr(values, "__len__"):
         raise InputError(f"{what} must be a sequence with one value per bag, got {type(values).__name__}.")
     mixed = isinstance(values, (list, tuple)) and len({isinstance(value, str) for value in values}) > 1
+    unmasked(values, what)
     try:
         return np.asarray(values, dtype=object if mixed else None)  # NumPy would write numbers as text
     except ValueError as error:

@@ -6,7 +6,7 @@ far more than the spread, and one factor for both would drown instance rankings 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -40,16 +40,32 @@ class LatentBags:
 
     @property
     def enough(self) -> bool:
-        """Whether there are two bags of each label, one for either half."""
-        return bool(min(self.T.sum(), len(self.T) - self.T.sum()) >= 2)
+        """Whether there are two bags of each label, by weight, one for either half."""
+        return min(self.weight_of(0), self.weight_of(1)) >= 2
+
+    def weight_of(self, label: int) -> float:
+        """Weight of the bags with this label."""
+        return float(self.weights[self.T == label].sum())
 
     def half(self, odd: bool) -> LatentBags:
-        """Every other bag of each class, counted by latent mean, so that the order of bags does not matter."""
-        rank, top = np.empty(len(self.T), dtype=int), np.maximum.reduceat(self.mean, self.offsets[:-1])
+        """Every other bag of each class, counted by latent mean, so that the order of bags does not matter.
+
+        A bag of weight 2 counts twice: one of them is in either half.
+        """
+        share, top = np.empty(len(self.T)), np.maximum.reduceat(self.mean, self.offsets[:-1])
         for label in (0, 1):
             members = np.flatnonzero(self.T == label)
-            rank[members[np.argsort(top[members], kind="stable")]] = np.arange(len(members))
-        chosen = np.flatnonzero(rank % 2 == int(odd))
+            members = members[np.argsort(top[members], kind="stable")]
+            ends = np.concatenate([[0.0], np.cumsum(self.weights[members])])
+            in_odd = ends // 2 + np.maximum(ends % 2 - 1.0, 0.0)
+            share[members] = np.diff(in_odd if odd else ends - in_odd)
+        return replace(self, weights=share).weighing()
+
+    def weighing(self) -> LatentBags:
+        """Those bags that have a weight."""
+        chosen = np.flatnonzero(self.weights > 0)
+        if len(chosen) == len(self.T):
+            return self
         rows, offsets = rows_of_bags(self.offsets, chosen)
         dependence = None if self.dependence is None else self.dependence.taken(chosen)
         return LatentBags(

@@ -6,9 +6,10 @@ import csv
 import io
 import os
 import warnings
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,10 @@ from numpy.typing import NDArray
 
 from psimil.data.bagtable import BagTable
 from psimil.files.atomic import atomic_write
-from psimil.files.csv_table import FORMULA_STARTS
+from psimil.files.csv_table import guarded, quoting, unguarded
+from psimil.files.folders import lock_folder
 from psimil.files.paths import as_path
+from psimil.files.rundir import PATIENCE
 from psimil.foundations.errors import DataWarning, InputError, MissingFile, OutputError
 
 NAME = "feedback.csv"
@@ -116,16 +119,38 @@ def write_feedback(path: str | Path, entries: Iterable[Feedback]) -> None:
     if path.is_symlink():
         raise OutputError(f"cannot write {path.name}: it is a symbolic link. Remove it.")
     text = io.StringIO(newline="")
-    table = csv.writer(text, lineterminator="\n")
-    table.writerow(COLUMNS)
-    for entry in entries:
-        cells = (entry.bag, entry.instance, entry.verdict, entry.note, entry.called, entry.known, entry.when)
-        table.writerow([_guarded(cell) if isinstance(cell, str) else cell for cell in cells])
+    rows = [
+        (entry.bag, entry.instance, entry.verdict, entry.note, entry.called, entry.known, entry.when)
+        for entry in entries
+    ]
+    table = csv.writer(text, lineterminator="\n", quoting=quoting(chain.from_iterable(rows)))
+    table.writerows(list(map(guarded, cells)) for cells in (COLUMNS, *rows))
     data = text.getvalue().encode("utf-8")
     with suppress(OSError):  # atomic_write says what is wrong with the folder
         os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
         path.chmod(0o600)
     atomic_write(path, lambda stream: stream.write(data))
+
+
+@contextmanager
+def writing_alone(directory: Path) -> Iterator[None]:
+    """Nobody else writes feedback into a results folder, nor replaces the folder, before the block ends.
+
+    Raises
+    ------
+    OutputError
+        When somebody else writes there for long, or the folder is gone.
+    """
+    try:
+        lock = lock_folder(Path(os.path.realpath(directory)), PATIENCE)
+    except OSError as error:
+        raise OutputError(f"cannot write {NAME}: its folder cannot be locked. Check that it is there.") from error
+    if lock is None:
+        raise OutputError(f"cannot write {NAME}: another command is writing to its folder. Try again when it is done.")
+    try:
+        yield
+    finally:
+        os.close(lock)
 
 
 def with_feedback(table: BagTable, entries: Sequence[Feedback], name: str = NAME) -> BagTable:
@@ -159,7 +184,7 @@ def with_feedback(table: BagTable, entries: Sequence[Feedback], name: str = NAME
         )
     place = {str(identifier): number for number, identifier in enumerate(table.bags.names)}
     y = table.y.copy()
-    known = np.full(len(table.bags.X), UNKNOWN) if table.y_instances is None else table.y_instances.copy()
+    known = np.full(table.bags.n_instances, UNKNOWN) if table.y_instances is None else table.y_instances.copy()
     said: dict[int, int] = {}
     for number, entry in enumerate(entries, start=1):
         if entry.known is None:
@@ -200,7 +225,7 @@ def _entry(row: list[str], number: int, name: str) -> Feedback:
     """One row; cells are never quoted in messages, they may hold what a reader wrote."""
     if len(row) != len(COLUMNS):
         raise InputError(f"row {number} ({name}): {len(row)} cells, expected {len(COLUMNS)}. Mend or remove the row.")
-    bag, instance, verdict, note, called, known, when = (_plain(cell) for cell in row)
+    bag, instance, verdict, note, called, known, when = map(unguarded, row)
     whole = instance.isascii() and instance.isdecimal() and len(instance) <= 9
     if (instance and not whole) or verdict not in ("", *VERDICTS) or called not in ("0", "1") or not bag:
         raise InputError(f"row {number} ({name}): bag, instance, verdict or called is not valid. Mend or remove it.")
@@ -208,11 +233,3 @@ def _entry(row: list[str], number: int, name: str) -> Feedback:
     if known != ("" if entry.known is None else str(entry.known)):
         raise InputError(f"row {number} ({name}): known does not follow from called and verdict. Mend or remove it.")
     return entry
-
-
-def _guarded(cell: str) -> str:
-    return f"'{cell}" if cell.startswith((*FORMULA_STARTS, "\r", "\n", "'")) else cell
-
-
-def _plain(cell: str) -> str:
-    return cell.removeprefix("'")

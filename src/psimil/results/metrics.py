@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.metrics import accuracy_score, f1_score, log_loss, roc_auc_score
 
 from psimil.foundations.errors import InputError
-from psimil.foundations.numbers import at_least, is_number
+from psimil.foundations.numbers import at_least, is_number, unmasked
 
 NAMES = ("accuracy", "f1", "auc", "log_loss", "brier", "ece")
 UNKNOWN = -1
@@ -197,6 +197,7 @@ def _flat(values: Any) -> Any:
     per_bag = hasattr(first, "__len__") and not isinstance(first, (str, bytes))
     if not per_bag:
         return values
+    unmasked(list(values), "values")
     try:
         return np.concatenate([np.asarray(part) for part in values])
     except ValueError as error:
@@ -204,6 +205,7 @@ def _flat(values: Any) -> Any:
 
 
 def _labels(y: Any) -> NDArray[Any]:
+    unmasked(y, "y")
     try:
         labels = np.asarray(y)
     except ValueError as error:
@@ -223,6 +225,7 @@ def as_vector(values: ArrayLike, what: str, length: int) -> Vector:
     >>> as_vector([1, 2], "scores", 2)
     array([1., 2.])
     """
+    unmasked(values, what)
     try:
         given = np.asarray(values)
         vector = np.asarray(given, dtype=np.float64)

@@ -151,7 +151,7 @@ def _check_header(header: Any) -> None:
         raise _broken("the kind of bags or the aggregate is unknown")
     for name in ("threshold", "instance_threshold", "level"):
         value = header[name]
-        if not isinstance(value, float) or not 0 <= value <= 1:
+        if not isinstance(value, float) or not 0 < value < 1:
             raise _broken(f'"{name}" is not a number between 0 and 1')
     if not isinstance(header["model"], list) or not all(map(_is_pair, header["model"])):
         raise _broken("the model's card is not a list of names and texts")

@@ -65,7 +65,7 @@ def telling_features(model: TrainedModel, bags: Bags, most: int = MOST) -> Telli
     >>> telling_features(clf.model_, bags, most=2).features.shape
     (40, 2)
     """
-    N, D = len(bags.X), len(model.scaling.location)
+    N, D = bags.n_instances, len(model.scaling.location)
     if N * D > LIMIT or float(N) * D * D * len(model.gp.Z) > WORK:
         return None
     X = np.asarray(model.seen(bags).X, dtype=np.float64)
@@ -101,7 +101,7 @@ def owed_to_bag(model: TrainedModel, bags: Bags) -> Owed | None:
     >>> owed_to_bag(clf.model_, bags).bag.shape
     (40,)
     """
-    N, D, location = len(bags.X), model.n_features, model.scaling.location
+    N, D, location = bags.n_instances, model.n_features, model.scaling.location
     if not model.context or N * len(location) > LIMIT:
         return None
     X = np.asarray(model.seen(bags).X, dtype=np.float64)

@@ -14,6 +14,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from psimil.foundations.errors import InputError
+
 BLOCK = 64 << 20
 READ = 1 << 20
 
@@ -100,6 +102,70 @@ def digest_file(path: Path, progress: Callable[[], object] | None = None) -> Dig
     if progress and (fingerprint.bytes % BLOCK or not fingerprint.bytes):
         progress()
     return fingerprint.digest()
+
+
+class BlockCheck:
+    """Compares the blocks of a file with their digests, each once in a process, before its bytes are used.
+
+    Parameters
+    ----------
+    path : the file.
+    expected : its digest.
+    name : of the file, for messages.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     path = Path(directory) / "letters"
+    ...     _ = path.write_bytes(b"abd")
+    ...     BlockCheck(path, Digest(3, hashlib.sha256(b"abc").hexdigest()), "letters").before(0, 3)
+    Traceback (most recent call last):
+    psimil.foundations.errors.InputError: letters of the store was changed: its checksum differs. Import the data again.
+    """
+
+    def __init__(self, path: Path, expected: Digest, name: str) -> None:
+        self._path, self._name = path, name
+        self._blocks = expected.blocks or (expected.sha256,)
+        self._size = BLOCK if expected.blocks else max(expected.bytes, 1)
+        found = path.stat()
+        key = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, expected.sha256)
+        self._done = _CHECKED.setdefault(key, set())
+
+    def before(self, start: int, stop: int) -> None:
+        """Check the blocks of the bytes from start to stop, but for those that were checked before."""
+        for number in range(start // self._size, min(-(-stop // self._size), len(self._blocks))):
+            if number not in self._done:
+                self._compare(number, self._sha256(number))
+
+    def whole(self, content: NDArray[Any]) -> None:
+        """Check every block, from the content of the file as an array, wherever the file has gone."""
+        data = content.reshape(-1).view(np.uint8)
+        for number in set(range(len(self._blocks))) - self._done:
+            self._compare(number, hashlib.sha256(data[number * self._size :][: self._size].data).hexdigest())
+
+    def _compare(self, number: int, found: str) -> None:
+        if found != self._blocks[number]:
+            where = f" between bytes {number * BLOCK} and {(number + 1) * BLOCK}" * (len(self._blocks) > 1)
+            raise changed(self._name, f"its checksum differs{where}")
+        self._done.add(number)
+
+    def _sha256(self, number: int) -> str:
+        running, left = hashlib.sha256(), self._size
+        with self._path.open("rb", buffering=0) as stream:
+            stream.seek(number * self._size)
+            while left and (data := stream.read(min(READ, left))):
+                running.update(data)
+                left -= len(data)
+        return running.hexdigest()
+
+
+_CHECKED: dict[tuple[int | str, ...], set[int]] = {}  # blocks of files, which are known by what a change would change
+
+
+def changed(name: str, how: str) -> InputError:
+    """What to say about a file that is not what it was."""
+    return InputError(f"{name} of the store was changed: {how}. Import the data again.")
 
 
 class HashedFile:

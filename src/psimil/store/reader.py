@@ -19,7 +19,7 @@ from psimil.model.bag_order import linked
 from psimil.model.bags import Bags
 from psimil.model.features import as_real, column_order, listed
 from psimil.model.labels import ZERO_ONE, Classes
-from psimil.store.digest import BLOCK, digest_file
+from psimil.store.digest import BLOCK, BlockCheck, changed, digest_file
 from psimil.store.layout import (
     DTYPES,
     FEATURES,
@@ -41,7 +41,8 @@ Array = NDArray[Any]
 class StoredBags(Bags):
     """Bags of a store, usable wherever Bags are; :func:`open_store` makes them.
 
-    ``X`` is a read-only ``np.memmap`` (N, D), or :class:`psimil.store.rows.PartedRows` after an append. Slices, masks
+    ``X`` is a read-only ``np.memmap`` (N, D), or :class:`psimil.store.rows.PartedRows` after an append; before it is
+    handed out, its checksums are compared, once in a process. ``stream`` compares those of what it reads. Slices, masks
     and index arrays give ordinary Bags in memory.
 
     Parameters
@@ -50,6 +51,7 @@ class StoredBags(Bags):
     y_instances : (N,) instance labels, -1 for unknown, or None when none is known.
     classes : what the source called negative and positive bags.
     path : folder of the store.
+    checks : of the features of each part.
 
     Examples
     --------
@@ -68,15 +70,40 @@ class StoredBags(Bags):
     y_instances: NDArray[np.int8] | None = None
     classes: Classes = ZERO_ONE
     path: Path = Path()
+    checks: tuple[BlockCheck, ...] = ()
 
     def __post_init__(self) -> None:
         """Nothing: values were checked when they were written, the rest when the store was opened."""
 
+    def __getattribute__(self, name: str) -> Any:
+        """Attributes; the features after their checks."""
+        if name == "X":
+            for check, part in zip(self.checks, self._parts, strict=False):
+                check.whole(part)
+        return object.__getattribute__(self, name)
+
+    @property
+    def n_features(self) -> int:
+        """D."""
+        return int(self._mapped.shape[1])
+
+    @property
+    def _mapped(self) -> Any:
+        """(N, D) rows that nobody has checked."""
+        return object.__getattribute__(self, "X")
+
+    @property
+    def _parts(self) -> tuple[Any, ...]:
+        """The maps of files among these rows; none after ``dataclasses.replace(store, X=...)``."""
+        parts = getattr(self._mapped, "parts", (self._mapped,))
+        return parts if all(getattr(part, "filename", None) for part in parts) else ()
+
     @property
     def stream(self) -> Any:
         """(N, D) rows read from the files, slice by slice."""
-        parts = self.X.parts if isinstance(self.X, PartedRows) else (self.X,)
-        found = [FileRows(part) for part in parts]
+        if not self._parts:
+            return self._mapped
+        found = [FileRows(part, check) for part, check in zip(self._parts, self.checks, strict=True)]
         return found[0] if len(found) == 1 else PartedRows(found)
 
     def table(self) -> BagTable:
@@ -135,7 +162,7 @@ def open_store(path: str | Path, *, verify: bool = False) -> StoredBags:
     MissingFile
         When the folder is no store.
     InputError
-        When a file is missing, cut short or, as far as it is read, changed.
+        When a file is missing or cut short, or, now or when its bytes are first used, changed.
 
     Examples
     --------
@@ -163,6 +190,7 @@ def open_store(path: str | Path, *, verify: bool = False) -> StoredBags:
         classes=manifest.classes,
         feature_names=manifest.feature_names,
         path=path,
+        checks=tuple(_checks(path, part) for part in manifest.parts),
     )
 
 
@@ -201,7 +229,7 @@ def verify_store(path: str | Path, progress: Callable[[], object] | None = None)
                 reason = (error.strerror or str(error)).lower()
                 raise InputError(f"{part.name}/{name} of the store cannot be read: {reason}.") from error
             if found != expected:
-                raise _changed(part, name, f"its checksum differs{expected.difference(found)}")
+                raise changed(f"{part.name}/{name}", f"its checksum differs{expected.difference(found)}")
     return manifest
 
 
@@ -225,7 +253,7 @@ def _check_sizes(root: Path, part: Part) -> None:
         if size < digest.bytes:
             raise InputError(f"{part.name}/{name} of the store has {size} of {digest.bytes} bytes; it is cut short.")
         if size > digest.bytes:
-            raise _changed(part, name, f"it has {size} bytes, expected {digest.bytes}")
+            raise changed(f"{part.name}/{name}", f"it has {size} bytes, expected {digest.bytes}")
 
 
 def _load(root: Path, part: Part, manifest: Manifest) -> _Loaded:
@@ -235,26 +263,33 @@ def _load(root: Path, part: Part, manifest: Manifest) -> _Loaded:
     X = np.memmap(folder / FEATURES, DTYPES[manifest.dtype], "r", shape=(part.instances, manifest.features))
     offsets = np.fromfile(folder / OFFSETS, OFFSET_DTYPE)
     if offsets[0] != 0 or offsets[-1] != part.instances or (offsets[1:] <= offsets[:-1]).any():
-        raise _changed(part, OFFSETS, "it does not fit the instances")
+        raise changed(f"{part.name}/{OFFSETS}", "it does not fit the instances")
     found = {name: np.fromfile(folder / name, LABEL_DTYPE) for name in (LABELS, INSTANCE_LABELS) if name in part.files}
     for name, labels in found.items():
         if labels.min() < UNKNOWN or labels.max() > 1:
-            raise _changed(part, name, "it has labels that are not 0, 1 or -1")
-    return _Loaded(X, np.diff(offsets), found[LABELS], found.get(INSTANCE_LABELS), _ids(folder, part, manifest))
+            raise changed(f"{part.name}/{name}", "it has labels that are not 0, 1 or -1")
+    ids = _ids(folder, part, manifest)
+    return _Loaded(X, np.diff(offsets), found[LABELS], found.get(INSTANCE_LABELS), ids)
+
+
+def _checks(root: Path, part: Part) -> BlockCheck:
+    """Of the features; the other files, which were read, are checked here."""
+    checks = {
+        name: BlockCheck(root / part.name / name, digest, f"{part.name}/{name}") for name, digest in part.files.items()
+    }
+    for name in set(checks) - {FEATURES}:
+        checks[name].before(0, part.files[name].bytes)
+    return checks[FEATURES]
 
 
 def _ids(folder: Path, part: Part, manifest: Manifest) -> Array:
     try:
         ids = json.loads((folder / IDS).read_bytes())
     except (ValueError, RecursionError) as error:
-        raise _changed(part, IDS, "it is not JSON") from error
+        raise changed(f"{part.name}/{IDS}", "it is not JSON") from error
     kind = str if manifest.ids == TEXT else int
     if not isinstance(ids, list) or len(ids) != part.bags or not all(type(identifier) is kind for identifier in ids):
-        raise _changed(part, IDS, f"it does not hold {part.bags} ids ({manifest.ids})")
+        raise changed(f"{part.name}/{IDS}", f"it does not hold {part.bags} ids ({manifest.ids})")
     if kind is int and not all(-(1 << 63) <= identifier < 1 << 63 for identifier in ids):
-        raise _changed(part, IDS, "an id is out of range")
+        raise changed(f"{part.name}/{IDS}", "an id is out of range")
     return np.array(ids, dtype=str if kind is str else np.int64)
-
-
-def _changed(part: Part, name: str, how: str) -> InputError:
-    return InputError(f"{part.name}/{name} of the store was changed: {how}. Import the data again.")

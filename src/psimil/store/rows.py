@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from psimil.store.digest import BlockCheck
+
 Array = NDArray[Any]
 
 
@@ -115,6 +117,7 @@ class FileRows:
     Parameters
     ----------
     mapped : the rows as a memory map.
+    check : of the blocks of the file; None trusts it.
 
     Examples
     --------
@@ -127,7 +130,8 @@ class FileRows:
 
     ndim = 2
 
-    def __init__(self, mapped: Any) -> None:
+    def __init__(self, mapped: Any, check: BlockCheck | None = None) -> None:
+        self._check = check
         self._file, self._offset = str(mapped.filename), mapped.offset
         self.dtype, self.shape = mapped.dtype, (int(mapped.shape[0]), int(mapped.shape[1]))
 
@@ -140,5 +144,7 @@ class FileRows:
         start, stop, _ = key.indices(len(self))
         row = self.shape[1] * self.dtype.itemsize
         count = max(0, stop - start) * self.shape[1]
+        if self._check is not None:
+            self._check.before(self._offset + start * row, self._offset + max(start, stop) * row)
         found = np.fromfile(self._file, self.dtype, count, offset=self._offset + start * row)
         return found.reshape(-1, self.shape[1])

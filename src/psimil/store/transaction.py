@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import secrets
@@ -11,7 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from psimil.files.atomic import REASONS, atomic_write
+from psimil.files.atomic import REASONS, atomic_write, flush_folder
+from psimil.files.folders import lock_folder
 from psimil.files.paths import as_path
 from psimil.foundations.errors import InputError, OutputError
 from psimil.store.layout import MANIFEST, is_store, part_name, part_numbers
@@ -52,7 +52,7 @@ class Transaction:
         self.earlier = self._earlier(append, overwrite)
         self._fresh = not is_store(self.path)
         with self.explained():
-            self._root, self._lock = self._new_folder() if self._fresh else (self.path, _locked(self.path))
+            self._root, self._lock = self._new_folder() if self._fresh else (self.path, lock_folder(self.path))
             if self._lock is None:
                 raise OutputError(
                     f"cannot write {self._name}: another process is writing to it. Wait until it is done."
@@ -74,12 +74,12 @@ class Transaction:
         """Make the store what the manifest says."""
         content = manifest.encoded()
         with self.explained():
-            _flush(self._root / manifest.parts[-1].name)
+            flush_folder(self._root / manifest.parts[-1].name)
             atomic_write(self._root / MANIFEST, lambda stream: stream.write(content))
             if self._fresh:
                 os.replace(self._root, self.path)
                 self._root = self.path
-                _flush(self.path.parent)
+                flush_folder(self.path.parent)
         _remove_unnamed(self._root, manifest)
 
     def close(self) -> None:
@@ -127,31 +127,16 @@ class Transaction:
         """A locked hidden folder beside the target; those of killed writers go."""
         prefix = f".psimil-{hashlib.sha256(os.fsencode(self.path.name)).hexdigest()[:8]}-"
         for left in self.path.parent.glob(f"{prefix}*.tmp"):
-            if left.is_dir() and (lock := _locked(left)) is not None:
+            if left.is_dir() and (lock := lock_folder(left)) is not None:
                 shutil.rmtree(left, ignore_errors=True)
                 os.close(lock)
         while True:
             folder = self.path.parent / f"{prefix}{secrets.token_hex(8)}.tmp"
             folder.mkdir()
             with suppress(FileNotFoundError):
-                lock = _locked(folder)
-                if lock is not None and os.fstat(lock).st_nlink:
-                    return folder, lock  # else another writer took it for abandoned before it was locked
+                lock = lock_folder(folder)
                 if lock is not None:
-                    os.close(lock)
-
-
-def _locked(folder: Path) -> int | None:
-    """A descriptor that holds the lock of a folder, or None when somebody else does."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        return None
-    except OSError:  # a file system without locks has one writer at a time by agreement
-        pass
-    return descriptor
+                    return folder, lock  # else another writer took it for abandoned before it was locked
 
 
 def _remove_unnamed(root: Path, manifest: Manifest) -> None:
@@ -160,13 +145,3 @@ def _remove_unnamed(root: Path, manifest: Manifest) -> None:
     for number in part_numbers(root):
         if part_name(number) not in named:
             shutil.rmtree(root / part_name(number), ignore_errors=True)
-
-
-def _flush(folder: Path) -> None:
-    """Make the names in a folder survive a power loss, where the file system can."""
-    with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

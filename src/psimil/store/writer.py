@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from psimil.datasets.labelled import check_bags
 from psimil.foundations.errors import InputError
-from psimil.foundations.numbers import at_least
+from psimil.foundations.numbers import at_least, unmasked
 from psimil.model.bags import Bags
 from psimil.model.features import as_real
 from psimil.model.labels import ZERO_ONE, Classes
@@ -134,7 +134,7 @@ class StoreWriter:
     def add_many(self, bags: Bags, y: ArrayLike | None = None, y_instances: ArrayLike | None = None) -> None:
         """All of the bags, with labels y (B,) and y_instances (N,) in their order, or None."""
         check_bags(bags)
-        labels = np.full(len(bags), UNKNOWN) if y is None else np.asarray(y)
+        labels = np.full(len(bags), UNKNOWN) if y is None else np.asarray(unmasked(y, "labels"))
         if labels.shape != (len(bags),):
             raise InputError(f"{len(bags)} bags but labels of shape {labels.shape}.")
         known = None if y_instances is None else _known(y_instances, len(bags.X), "y_instances")
@@ -143,7 +143,7 @@ class StoreWriter:
 
     def plan(self, ids: Sequence[Any], sizes: ArrayLike) -> None:
         """All bags of this writer, ids (B,) and instances (B,), before :meth:`place` gives their rows in any order."""
-        part, counts = self._open_part(), np.asarray(sizes)
+        part, counts = self._open_part(), np.asarray(unmasked(sizes, "sizes"))
         if counts.shape != (len(ids),) or (len(ids) and counts.dtype.kind not in "iu"):
             raise InputError(f"sizes must be {len(ids)} whole numbers, one for each id, got {sizes!r}.")
         if (counts < 1).any():
@@ -246,7 +246,7 @@ def _fitting_classes(old: Manifest | None, classes: Classes | None) -> Classes:
 
 def _known(values: ArrayLike, n: int, what: str) -> NDArray[np.int8]:
     """(n,) instance labels."""
-    known = np.asarray(values)
+    known = np.asarray(unmasked(values, what))
     if known.shape != (n,):
         raise InputError(f"{what}: {n} instances but instance labels of shape {known.shape}.")
     wrong = known[~np.isin(known, (0, 1, UNKNOWN))]

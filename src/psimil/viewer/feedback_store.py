@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import defaultdict
 from pathlib import Path
 
 from psimil.foundations.errors import InputError
-from psimil.results.feedback import NAME, Feedback, read_feedback, write_feedback
+from psimil.results.feedback import NAME, Feedback, read_feedback, write_feedback, writing_alone
+from psimil.results.result_file import NAME as RESULTS
 
 MAX_ENTRIES = 20_000
 
@@ -33,6 +35,7 @@ class FeedbackStore:
 
     def __init__(self, directory: Path) -> None:
         self._path = directory / NAME
+        self._shown = _identity(directory)
         self._lock = threading.Lock()
         self._bags = _by_bag(self._stored())
 
@@ -42,11 +45,13 @@ class FeedbackStore:
         Raises
         ------
         InputError
-            When the file has become unreadable, or is full.
+            When the file has become unreadable, or is full, or the results have been replaced since the start.
         OutputError
             When it cannot be written.
         """
-        with self._lock:
+        with self._lock, writing_alone(self._path.parent):
+            if _identity(self._path.parent) != self._shown:
+                raise InputError("the results in this folder are others than those shown. Start psimil view again.")
             entries = self._stored()  # another viewer of the same folder may have written since
             entries.pop((entry.bag, entry.instance), None)
             if entry.verdict is not None or entry.note:
@@ -74,6 +79,15 @@ class FeedbackStore:
         if not self._path.exists():
             return {}
         return {(entry.bag, entry.instance): entry for entry in read_feedback(self._path)}
+
+
+def _identity(directory: Path) -> tuple[int, ...] | None:
+    """What tells the results file in a folder from one that takes its place; None without a file."""
+    try:
+        found = os.stat(directory / RESULTS)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size
 
 
 def _by_bag(entries: dict[Place, Feedback]) -> dict[str, dict[int | None, Feedback]]:

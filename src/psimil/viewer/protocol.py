@@ -7,6 +7,8 @@ from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from psimil.viewer.security import SESSION
+
 CONNECTIONS = 64
 SECONDS = 10.0
 SLOWEST = 64 << 10  # bytes of an answer that a client must take in that time
@@ -21,14 +23,24 @@ class Connection(H11Protocol):
     _timer: asyncio.TimerHandle | None = None
     _unsent = 0
     _head_due = True
+    _has_session = False
+    _since = 0.0
 
     def connection_made(self, transport: Any) -> None:
-        """Take a connection, unless there are too many."""
+        """Take a connection; where there are too many, drop the oldest that never showed a session, or this one."""
         super().connection_made(transport)
+        self._since = self.loop.time()
+        self._start()
         if len(self.connections) > CONNECTIONS:
-            transport.abort()
-        else:
-            self._start()
+            others: Any = self.connections - {self}
+            strangers = [one for one in others if not one.has_session and not one.transport.is_closing()]
+            min(strangers, key=lambda one: one._since, default=self).transport.abort()
+
+    @property
+    def has_session(self) -> bool:
+        """Whether a request on this connection had the cookie of this start, as the guard has noted."""
+        self._has_session = self._has_session or SESSION in (self.scope or {})
+        return self._has_session
 
     def data_received(self, data: bytes) -> None:
         """The first byte of a head starts its time; its other bytes do not."""
@@ -39,7 +51,7 @@ class Connection(H11Protocol):
 
     def on_response_complete(self) -> None:
         """What the client has yet to read is timed from here."""
-        self._head_due = False
+        self._head_due, self._has_session = False, self.has_session  # the next request has a scope of its own
         self._unsent = self.transport.get_write_buffer_size()
         self._start()
         super().on_response_complete()

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MAX_BODY = 1 << 20
+SESSION = "psimil.session"  # in the scope of a request with the cookie of this start
 MAX_HEAD = 16 << 10
 SECONDS = 10.0
 SAFE = ("GET", "HEAD")
@@ -66,6 +67,8 @@ class Guard:
         answer = _Answer(send)
         try:
             _check_size(scope)
+            if has_session(scope["headers"], self.settings):
+                scope[SESSION] = True
             check(scope["method"], scope["path"], scope["headers"], self.settings)
             body = await _body(scope["headers"], receive)
             await self.app(scope, _replay(body, receive), answer)
