@@ -170,8 +170,7 @@ class SparseGP:
         elif X.dtype == np.float64:
             solve_lower_right(kernel_part, self.L)
         else:  # single precision would leave too few digits
-            wide = kernel_part.astype(np.float64)
-            well = self.well_conditioned(8)
+            wide, well = kernel_part.astype(np.float64), self.well_conditioned(8)
             kernel_part[:] = multiply_upper(wide, self.L_inverse_T) if well else solve_lower_right(wide, self.L)
         return V
 
