@@ -32,7 +32,7 @@ def test_every_phase_of_a_fit_moves(told):
     steps = [step for step in heard if isinstance(step, Step)]
     phases = list(dict.fromkeys(step.phase for step in steps))
     assert phases[0] == "inducing points" and phases[-1] == "thresholds"
-    assert phases == ["inducing points", "steps of the kernel", "passes", "leave-one-out", "thresholds"]
+    assert phases == ["inducing points", "steps of the kernel", "passes", "out-of-bag predictions", "thresholds"]
     for phase, stage in (("steps of the kernel", "kernel"), ("passes", "fit")):
         done = [step.done for step in steps if step.phase == phase]
         assert done == [row["iteration"] for row in model.history_ if row["stage"] == stage]

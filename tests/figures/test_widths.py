@@ -44,7 +44,7 @@ def test_the_tables_of_an_experiment_go_on_below(narrow, capsys):
     text = "\n".join(lines)
     for cell in rows[0][1:]:
         assert cell in text
-    assert sum(line.startswith("model") for line in lines) == 2
+    assert sum(line.startswith("model") for line in lines) == 3
     for word in (*" ".join(heads).split(), *rows[0][0].split()):
         assert word in text
 

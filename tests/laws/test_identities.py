@@ -66,7 +66,7 @@ def test_inducing_points_at_the_instances_are_the_dense_gp(density):
     expected = K - K @ np.linalg.solve(np.diag(1 / record.local.theta) + K, K)
     np.testing.assert_allclose(S, expected, atol=1e-9)
     np.testing.assert_allclose(m, expected @ (record.local.pi - 0.5), atol=1e-9)
-    assert problem.rows_of_V(gp, problem.blocks[0])[1].max() <= 1e-10
+    assert problem.rows_of_V(gp, problem.blocks[0].rows)[1].max() <= 1e-10
     dense_moments = latent_moments(gp, record.next_posterior, problem.X)
     np.testing.assert_allclose(dense_moments[0], m, atol=1e-8)
     np.testing.assert_allclose(dense_moments[1], np.diag(expected), atol=1e-8)

@@ -32,7 +32,7 @@ def said(bag="a", instance=None, verdict="agree", note="", called=1):
             Feedback, TEXT.filter(bool), st.none() | st.integers(0, 10**6),
             st.sampled_from(["agree", "disagree", None]),
             TEXT | st.sampled_from(["two\nlines", 'quote " and , comma', *FORMULAS]),
-            st.integers(0, 1), st.just(WHEN),
+            st.integers(0, 1), st.just(WHEN), st.dictionaries(TEXT, st.floats(allow_nan=False, allow_infinity=False)),
         ),
         max_size=5,
     )
@@ -75,15 +75,15 @@ HEAD = ",".join(COLUMNS) + "\n"
     [
         ("bag,verdict\na,agree\n", "must have the columns"),
         (HEAD + "a,,agree\n", "row 1 (feedback.csv): 3 cells"),
-        (HEAD + "a,,maybe,,1,1,x\n", "row 1"),
-        (HEAD + "a,,agree,,2,2,x\n", "row 1"),
-        (HEAD + "a,-1,agree,,1,1,x\n", "row 1"),
-        (HEAD + "a,1.5,agree,,1,1,x\n", "row 1"),
-        (HEAD + "a,99999999999,agree,,1,1,x\n", "row 1"),
-        (HEAD + ",,agree,,1,1,x\n", "row 1"),
-        (HEAD + "a,,agree,,1,0,x\n", "known does not follow"),
-        (HEAD + "a,,agree,,1,1,x\na,,agree,,1,0,x\n", "row 2"),
-        (HEAD.encode() + b"\xff\xfe,,agree,,1,1,x\n", "not a CSV file in UTF-8"),
+        (HEAD + "a,,maybe,,1,1,x,\n", "row 1"),
+        (HEAD + "a,,agree,,2,2,x,\n", "row 1"),
+        (HEAD + "a,-1,agree,,1,1,x,\n", "row 1"),
+        (HEAD + "a,1.5,agree,,1,1,x,\n", "row 1"),
+        (HEAD + "a,99999999999,agree,,1,1,x,\n", "row 1"),
+        (HEAD + ",,agree,,1,1,x,\n", "row 1"),
+        (HEAD + "a,,agree,,1,0,x,\n", "known does not follow"),
+        (HEAD + "a,,agree,,1,1,x,\na,,agree,,1,0,x,\n", "row 2"),
+        (HEAD.encode() + b"\xff\xfe,,agree,,1,1,x,\n", "not a CSV file in UTF-8"),
         (HEAD + '"a,,agree\n', "not a CSV file"),
     ],
 )
@@ -208,3 +208,40 @@ def test_a_carriage_return_in_an_id_comes_back(tmp_path):
     said = [Feedback("a\rb", None, "agree", "", 1, ""), Feedback("'=c", 2, None, "'note", 0, "")]
     write_feedback(tmp_path / "feedback.csv", said)
     assert list(read_feedback(tmp_path / "feedback.csv")) == said
+
+
+def table_of(features, names=("size", "mass")):
+    bags = Bags(np.asarray(features, dtype=float), np.array([0, 2, 3]), ids=["a", "b"], feature_names=names)
+    return BagTable(bags, np.array([1, 0]), None)
+
+
+def test_feedback_on_rows_that_were_sorted_anew_is_refused():
+    rows = [[0.5, 2.0], [0.7, 1.1], [0.1, 3.2]]
+    entry = Feedback("a", 1, "agree", "", 1, WHEN, {"mass": 1.1, "size": 0.7})
+    assert with_feedback(table_of(rows), [entry]).y_instances.tolist() == [-1, 1, -1]
+    with pytest.raises(InputError, match=r"row 1 .*other features than the reader saw"):
+        with_feedback(table_of([rows[1], rows[0], rows[2]]), [entry])
+
+
+def test_features_that_the_table_no_longer_has_say_nothing_and_single_precision_is_enough():
+    entry = Feedback("a", 0, "agree", "", 1, WHEN, {"gone": 9.0, "size": float(np.float32(0.1))})
+    assert with_feedback(table_of([[0.1, 2.0], [0.7, 1.1], [0.1, 3.2]]), [entry]).y_instances[0] == 1
+
+
+def test_files_without_what_was_seen_are_read(tmp_path):
+    path = tmp_path / "feedback.csv"
+    path.write_text(f"bag,instance,verdict,note,called,known,when\na,1,agree,,1,1,{WHEN}\n")
+    assert read_feedback(path) == (Feedback("a", 1, "agree", "", 1, WHEN),)
+
+
+@pytest.mark.parametrize(
+    "seen", ["[1]", "{", '{"a": "b"}', '{"a": NaN}', '{"a": 1e999999}x', '{"a": ' + "9" * 400 + "}"]
+)
+def test_what_was_seen_must_be_numbers_by_name(tmp_path, seen):
+    path = tmp_path / "feedback.csv"
+    write_feedback(path, [said(instance=1)])
+    rows = path.read_text().splitlines()
+    quoted = seen.replace('"', '""')
+    path.write_text(f'{rows[0]}\n{rows[1]}"{quoted}"\n')
+    with pytest.raises(InputError, match=r"row 1 .*seen is not valid"):
+        read_feedback(path)

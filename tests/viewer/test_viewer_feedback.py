@@ -33,7 +33,10 @@ def test_an_entry_is_stored_and_shown(client, tmp_path):
     called = int(found.instance_prob[client.viewed.results.instances_of(3).start + 1] >= found.instance_threshold)
     assert kept["called"] == called and kept["known"] == 1 - called and kept["note"] == "=artefact\nof motion"
     (entry,) = read_feedback(tmp_path / "feedback.csv")
-    assert entry == Feedback(IDS[3], 1, "disagree", "=artefact\nof motion", called, kept["when"])
+    seen = client.viewed.results.seen(3, 1)
+    assert entry == Feedback(IDS[3], 1, "disagree", "=artefact\nof motion", called, kept["when"], seen)
+    shown = client.get(f"/api/bags/{client.viewed.keys[3]}").json()["instances"][1]["telling"]
+    assert len(seen) > 0 and {one["name"]: one["value"] for one in shown} == pytest.approx(seen)
     assert stat.S_IMODE((tmp_path / "feedback.csv").stat().st_mode) == 0o600
     assert "'=artefact" in (tmp_path / "feedback.csv").read_text()
     bag = client.get(f"/api/bags/{client.viewed.keys[3]}").json()

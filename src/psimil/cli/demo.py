@@ -33,7 +33,8 @@ def demo(
         from psimil.files.rundir import opened
 
         title = f"MUSK1, {FOLDS}-fold cross-validation over 92 bags: mean ± standard deviation on test bags"
-        with opened(out, overwrite=True) as run, opened(out / "prediction", overwrite=True) as held_out:
+        with opened(out, overwrite=True) as run:
+            held_out = run.inside("prediction")
             with shell.progress(2 * FOLDS + 2, "demo") as step:
                 folds = run_demo(run, held_out, seed, step)
             rows = summary_rows(folds)
@@ -41,7 +42,6 @@ def demo(
             run.write_text("summary.md", _summary(title, heads, rows))
             held_out.write_text("summary.md", f"# Prediction\n\n{HELD_OUT}\n\n{NOTE}\n")
             run.finish()
-            held_out.finish()
         shell.table(title, heads, rows)
         shell.say(
             f"Figures are in {out}/figures, scores by fold in {out}/folds.csv, the model in {out}/model.safetensors.",

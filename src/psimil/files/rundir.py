@@ -8,7 +8,7 @@ import os
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,6 +55,11 @@ class RunDirectory:
     def start(self, environment: dict[str, Any]) -> None:
         """Write what marks the directory as a run."""
         self.write_json(MARKER, environment)
+
+    def inside(self, name: str) -> RunDirectory:
+        """A run in a folder of this one, which comes to its place with it and is not finished by itself."""
+        (self.aside / name).mkdir()
+        return replace(self, path=self.path / name, aside=self.aside / name)
 
     def file(self, name: str) -> Path:
         """Where to write one of this run's files."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import os
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -23,12 +24,15 @@ from psimil.files.folders import lock_folder
 from psimil.files.paths import as_path
 from psimil.files.rundir import PATIENCE
 from psimil.foundations.errors import DataWarning, InputError, MissingFile, OutputError
+from psimil.foundations.numbers import is_number
 
 NAME = "feedback.csv"
-COLUMNS = ("bag", "instance", "verdict", "note", "called", "known", "when")
+COLUMNS = ("bag", "instance", "verdict", "note", "called", "known", "when", "seen")
+OF_1_0_0 = COLUMNS[:-1]  # its files say nothing of what was seen
 VERDICTS = ("agree", "disagree")
 MAX_BYTES = 64 << 20
 UNKNOWN = -1
+SAME = 1e-5  # of a value that was kept in single precision between
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,7 @@ class Feedback:
     note : free text.
     called : 0 or 1, what the model called when the reader saw it.
     when : time in UTC, ISO 8601.
+    seen : values of some features of the instance, by which it is known again where rows have moved.
 
     Examples
     --------
@@ -56,6 +61,7 @@ class Feedback:
     note: str
     called: int
     when: str
+    seen: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def known(self) -> int | None:
@@ -82,7 +88,7 @@ def read_feedback(path: str | Path) -> tuple[Feedback, ...]:
     ...     path = Path(directory) / "feedback.csv"
     ...     write_feedback(path, [Feedback("=a", None, "agree", "", 1, "2026-01-02T03:04:05Z")])
     ...     path.read_text().splitlines()[1], read_feedback(path)[0].bag
-    ("'=a,,agree,,1,1,2026-01-02T03:04:05Z", '=a')
+    ("'=a,,agree,,1,1,2026-01-02T03:04:05Z,", '=a')
     """
     path = as_path(path)
     try:
@@ -102,9 +108,10 @@ def read_feedback(path: str | Path) -> tuple[Feedback, ...]:
         rows = list(csv.reader(io.StringIO(data.decode("utf-8-sig"), newline=""), strict=True))
     except (UnicodeDecodeError, csv.Error):
         raise InputError(f"{path.name} is not a CSV file in UTF-8. Use the file that psimil view wrote.") from None
-    if not rows or tuple(rows[0]) != COLUMNS:
+    if not rows or tuple(rows[0]) not in (COLUMNS, OF_1_0_0):
         raise InputError(f"{path.name} must have the columns {', '.join(COLUMNS)}. Use the file of psimil view.")
-    return tuple(_entry(row, number, path.name) for number, row in enumerate(rows[1:], start=1) if row)
+    columns = len(rows[0])
+    return tuple(_entry(row, columns, number, path.name) for number, row in enumerate(rows[1:], start=1) if row)
 
 
 def write_feedback(path: str | Path, entries: Iterable[Feedback]) -> None:
@@ -120,8 +127,8 @@ def write_feedback(path: str | Path, entries: Iterable[Feedback]) -> None:
         raise OutputError(f"cannot write {path.name}: it is a symbolic link. Remove it.")
     text = io.StringIO(newline="")
     rows = [
-        (entry.bag, entry.instance, entry.verdict, entry.note, entry.called, entry.known, entry.when)
-        for entry in entries
+        (e.bag, e.instance, e.verdict, e.note, e.called, e.known, e.when, json.dumps(dict(e.seen)) if e.seen else "")
+        for e in entries
     ]
     table = csv.writer(text, lineterminator="\n", quoting=quoting(chain.from_iterable(rows)))
     table.writerows(list(map(guarded, cells)) for cells in (COLUMNS, *rows))
@@ -167,7 +174,8 @@ def with_feedback(table: BagTable, entries: Sequence[Feedback], name: str = NAME
     Raises
     ------
     InputError
-        When an entry is about a bag or an instance that the table has not, or two entries exclude each other.
+        When an entry is about a bag or an instance that the table has not, an instance has other features than the
+        reader saw, or two entries exclude each other.
 
     Examples
     --------
@@ -200,8 +208,22 @@ def with_feedback(table: BagTable, entries: Sequence[Feedback], name: str = NAME
                 f"{entry.instance}. Give the table that was predicted."
             )
         else:
-            known[table.bags.offsets[bag] + entry.instance] = entry.known
+            row = table.bags.offsets[bag] + entry.instance
+            if not _is_what_was_seen(table, int(row), entry.seen):
+                raise InputError(
+                    f"row {number} ({name}): instance {entry.instance} of its bag has other features than the reader "
+                    "saw. Give the table that was predicted, with its rows in their order."
+                )
+            known[row] = entry.known
     return replace(table, y=_positive_where_known(table, y, known, said, name), y_instances=known)
+
+
+def _is_what_was_seen(table: BagTable, row: int, seen: Mapping[str, float]) -> bool:
+    """Whether an instance has the values that a reader saw, of those features that the table still has."""
+    columns = {name: number for number, name in enumerate(table.feature_names)}
+    names = [name for name in seen if name in columns]
+    values = np.asarray(table.bags.X[row], dtype=np.float64)[[columns[name] for name in names]]
+    return np.allclose(values, [seen[name] for name in names], rtol=SAME, atol=0.0)
 
 
 def _positive_where_known(
@@ -221,15 +243,27 @@ def _positive_where_known(
     return np.where(found, 1, y)
 
 
-def _entry(row: list[str], number: int, name: str) -> Feedback:
+def _entry(row: list[str], columns: int, number: int, name: str) -> Feedback:
     """One row; cells are never quoted in messages, they may hold what a reader wrote."""
-    if len(row) != len(COLUMNS):
-        raise InputError(f"row {number} ({name}): {len(row)} cells, expected {len(COLUMNS)}. Mend or remove the row.")
-    bag, instance, verdict, note, called, known, when = map(unguarded, row)
+    if len(row) != columns:
+        raise InputError(f"row {number} ({name}): {len(row)} cells, expected {columns}. Mend or remove the row.")
+    bag, instance, verdict, note, called, known, when, *rest = map(unguarded, row)
     whole = instance.isascii() and instance.isdecimal() and len(instance) <= 9
     if (instance and not whole) or verdict not in ("", *VERDICTS) or called not in ("0", "1") or not bag:
         raise InputError(f"row {number} ({name}): bag, instance, verdict or called is not valid. Mend or remove it.")
-    entry = Feedback(bag, int(instance) if instance else None, verdict or None, note, int(called), when)
+    seen = _seen(rest[0] if rest else "", number, name)
+    entry = Feedback(bag, int(instance) if instance else None, verdict or None, note, int(called), when, seen)
     if known != ("" if entry.known is None else str(entry.known)):
         raise InputError(f"row {number} ({name}): known does not follow from called and verdict. Mend or remove it.")
     return entry
+
+
+def _seen(text: str, number: int, name: str) -> dict[str, float]:
+    """Names and values of features in JSON."""
+    try:
+        found = json.loads(text) if text else {}
+        if not isinstance(found, dict) or not all(map(is_number, found.values())):
+            raise ValueError(text)
+        return {feature: float(value) for feature, value in found.items()}
+    except (ValueError, OverflowError, RecursionError):
+        raise InputError(f"row {number} ({name}): seen is not valid. Mend or remove it.") from None

@@ -136,6 +136,14 @@ class ResultSet:
             places = Places.of_rows(found.offsets)
         return Localisation.of(self.instance_truth, found.instance_log_odds, found.offsets, places)
 
+    def seen(self, bag: int, instance: int | None) -> dict[str, float]:
+        """Names and values of the telling features of an instance; empty where none are shown, or the bag is meant."""
+        if instance is None or self.features is None or self.values is None:
+            return {}
+        row = int(self.prediction.offsets[bag]) + instance
+        shown = zip(self.features[row], self.values[row], strict=True)
+        return {self.feature_names[feature]: float(value) for feature, value in shown}
+
     def __len__(self) -> int:
         """Number of bags."""
         return len(self.prediction.ids)

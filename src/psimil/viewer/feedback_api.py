@@ -32,6 +32,7 @@ def feedback_routes(viewed: Viewed) -> APIRouter:
             cleaned(said.note),
             _called(viewed, number, said.instance),
             datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            viewed.results.seen(number, said.instance),
         )
         try:
             viewed.feedback.record(entry)
