@@ -84,7 +84,7 @@ MISTAKES = [
     Mistake("bags left out keep the variance of the full fit", "inference/out_of_bag.py",
             "R = floored(np.eye(len(C)) - C, FLOOR)", "R = np.eye(len(C))", "out_of_bag"),
     Mistake("bags of one label in one fold", "inference/out_of_bag.py",
-            "fold[order] = np.arange(len(T)) % folds", "fold[order] = np.arange(len(T)) * folds // len(T)",
+            "fold[order] = turn % folds", "fold[order] = turn * folds // len(T)",
             "out_of_bag"),
     Mistake("AUC of out-of-bag bags across folds", "results/metrics.py",
             "        own = fold == number\n", "        own = fold >= 0\n", "metrics"),

@@ -65,7 +65,7 @@ def test_a_kernel_is_learned_on_the_logistic_model_before_the_passes_of_any_dens
     monkeypatch.setattr(Fit, "_passes", passes)
     bags, y, _ = problem()
     fit = fit_of(density, posterior=posterior, hyperparameters=hyperparameters)
-    record = fit.learn(KernelState.first(fit.prepared.gp), bags, Supervision(y, np.ones(len(y))))
+    record = fit.rest(fit.begin(KernelState.first(fit.prepared.gp), bags, Supervision(y, np.ones(len(y)))))
     assert begun == [("kernel", HyperbolicSecant())] * learned + [("fit", density)]
     assert isinstance(record, Iterate if posterior == "variational" else Pass)
     assert {row["stage"] for row in fit.history} == ({"kernel", "fit"} if learned else {"fit"})

@@ -174,6 +174,39 @@ def test_files_of_the_earlier_run_go_and_those_of_the_user_stay(tmp_path):
     assert stat.S_IMODE(path.stat().st_mode) == 0o750
 
 
+def test_what_a_run_has_not_listed_is_the_users_whatever_its_name(tmp_path):
+    write(tmp_path / "run", "old")
+    for name in ("scores.csv", "figures/mine.png", "reports/k.dcm", "musk1.csv"):
+        (tmp_path / "run" / name).parent.mkdir(exist_ok=True)
+        (tmp_path / "run" / name).write_text("mine")
+    write(tmp_path / "run", "new", overwrite=True)
+    assert told(tmp_path / "run") == {"new"}
+    for name in ("scores.csv", "figures/mine.png", "reports/k.dcm", "musk1.csv"):
+        assert (tmp_path / "run" / name).read_text() == "mine"
+
+
+def test_a_folder_that_holds_what_is_read_is_refused(tmp_path):
+    write(tmp_path / "run", "old")
+    link = tmp_path / "link.csv"
+    link.symlink_to(tmp_path / "run" / "bags.csv")
+    for given in (tmp_path / "run" / "bags.csv", link):
+        with (
+            pytest.raises(OutputError, match="which is read, lies in it"),
+            opened(tmp_path / "run", overwrite=True, inputs=(None, given)),
+        ):
+            pass
+    assert told(tmp_path / "run") == {"old"}
+
+
+def test_a_run_inside_another_comes_to_its_place_with_it(tmp_path):
+    for words in ("old", "new"):
+        with opened(tmp_path / "run", overwrite=True) as run:
+            fill(run, words)
+            fill(run.inside("prediction"), words)
+            run.finish()
+        assert told(tmp_path / "run") == told(tmp_path / "run" / "prediction") == {words}
+
+
 def test_a_run_behind_a_link_is_replaced_where_it_is(tmp_path):
     write(tmp_path / "deep", "old")
     (tmp_path / "run").symlink_to("deep")

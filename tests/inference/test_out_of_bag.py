@@ -12,6 +12,7 @@ from psimil.inference.options import Options
 from psimil.inference.out_of_bag import OutOfBag, deal, leave_out, log_predictive, out_of_bag, out_of_bag_score
 from psimil.inference.prediction import BagLayout
 from psimil.inference.sparse_gp import KernelState, Posterior, Scaling
+from psimil.inference.thresholds import bag_threshold
 from psimil.inference.trained import TrainedModel
 from psimil.model.densities import GammaMixture, HyperbolicSecant
 from psimil.paper.ascent import ascend
@@ -173,3 +174,25 @@ def test_a_model_without_signal_does_not_rank_labels_when_folds_are_left_out():
     together = leave_out(record, problem, fold).mean[starts]
     for number in range(10):
         assert np.ptp(together[fold == number]) < 1e-3 * np.ptp(alone)
+
+
+def test_copies_of_a_bag_share_a_fold_unless_all_are_copies():
+    T, keys = np.repeat([0, 1], 60), np.repeat(np.random.default_rng(0).normal(size=60), 2)
+    fold = deal(T, keys, columns=5, instances=120)
+    assert (fold[::2] == fold[1::2]).all() and np.ptp(np.bincount(fold)) <= 2
+    assert len(np.unique(deal(T, np.zeros(120), columns=5, instances=120)[:60])) == 10
+
+
+def test_no_bag_is_called_by_a_threshold_that_it_chose():
+    log_odds, T, fold = np.array([-3.0, -2.0, 1.0, 2.0] * 6), np.array([0, 1, 1, 1] * 6), np.repeat([0, 1, 2], 8)
+    T[:8] = [0, 0, 1, 1] * 2
+    latent = LatentBags(log_odds, np.zeros(24), np.arange(25), T, np.ones(24))
+    model = SimpleNamespace(calibration=Calibration(), threshold=0.3)
+    model.assemble = lambda bags, moments, dependence: SimpleNamespace(log_odds=moments[0])
+    found = OutOfBag(model, BagLayout(np.arange(24), latent.offsets), latent, fold).thresholds
+    for number in range(3):
+        others = fold != number
+        assert (found[fold == number] == bag_threshold(log_odds[others], T[others])).all()
+    assert len(np.unique(found)) > 1
+    given = OutOfBag(model, BagLayout(np.arange(24), latent.offsets), latent, fold, chosen=False)
+    assert (given.thresholds == 0.3).all()

@@ -29,7 +29,7 @@ def ran(batches=False, callbacks=(), keep=None, begun=None, density=None, **choi
     rng = np.random.default_rng(0)
     fit = Fit(Prepared(scaling, gp, shards), options, callbacks, None, execution, rng, 0)
     bags = Bags(problem.X, problem.labels.offsets)
-    return fit, fit.learn(KernelState.first(gp), bags, Supervision(T, np.ones(6)))
+    return fit, fit.rest(fit.begin(KernelState.first(gp), bags, Supervision(T, np.ones(6))))
 
 
 BOTH = ["augmented", "variational"]

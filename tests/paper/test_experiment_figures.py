@@ -180,7 +180,9 @@ def test_digits_say_what_the_model_says(predicted):
     assert [float(line[1].strip("± ")) for line in lines] == pytest.approx(std.tolist(), abs=6e-4)
     assert [len(line) == 3 for line in lines] == (prob >= prediction.instance_threshold).tolist()
     titles = [text.get_text() for text in ax.texts if text.get_text().startswith("Bag")]
-    assert titles == [f"Bag {b}: probability {prediction.prob[b]:.3f} ± {prediction.std[b]:.3f}" for b in (1, 5)]
+    why = [f"; to refer: {prediction.reason[b]}" if prediction.refer[b] else "" for b in (1, 5)]
+    numbers = [f"Bag {b}: probability {prediction.prob[b]:.3f} ± {prediction.std[b]:.3f}" for b in (1, 5)]
+    assert titles == [number + reason for number, reason in zip(numbers, why, strict=True)]
     np.testing.assert_array_equal([image.get_array() for image in ax.images], np.concatenate(images))
     extents = [image.get_extent() for image in ax.images]
     centres = [((left + right) / 2, (bottom + top) / 2) for left, right, bottom, top in extents]

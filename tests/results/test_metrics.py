@@ -155,10 +155,18 @@ def test_the_interval_of_one_fold_is_that_of_hanley_and_mcneil_widened():
     y, score = np.repeat([0, 1], 20), np.concatenate([np.arange(20.0), np.arange(20.0) + 4.2])
     area, lower, upper = auc_within(y, score, np.zeros(40))
     assert area == pytest.approx(roc_auc_score(y, score))
-    q1, q2 = area / (2 - area), 2 * area**2 / (1 + area)
-    se = np.sqrt((area * (1 - area) + 19 * (q1 - area**2) + 19 * (q2 - area**2)) / 400)
+    a = (20 * area + 1) / 22
+    q1, q2 = a / (2 - a), 2 * a**2 / (1 + a)
+    se = np.sqrt((a * (1 - a) + 19 * (q1 - a**2) + 19 * (q2 - a**2)) / 400)
     assert upper - lower == pytest.approx(2 * 1.96 * np.sqrt(2) * se, rel=1e-9)
 
 
 def test_auc_within_folds_of_one_label_is_undefined():
     assert np.isnan(auc_within([0, 1], [0.1, 0.9], np.array([0, 1]))).all()
+
+
+@pytest.mark.parametrize(("bags", "lowest"), [(2, 0.0), (24, 0.6), (400, 0.95)])
+def test_an_area_of_one_is_the_less_certain_the_fewer_bags_there_are(bags, lowest):
+    y, fold = np.arange(bags) % 2, np.arange(bags) // 2 % 10
+    area, lower, upper = auc_within(y, y.astype(float), fold)
+    assert (area, upper) == (1.0, 1.0) and lowest <= lower < 1.0

@@ -67,16 +67,21 @@ def terminal(*arguments, cwd, columns=80):
     return child.returncode, [line.rstrip() for line in re.split(r"[\r\n]+", text)]
 
 
-def processor_seconds(*arguments, cwd):
-    """What a command costs the processor, the least of three runs; unlike the clock it hardly minds other programs."""
-    found = []
-    for _ in range(3):
+def times_typer(*arguments, cwd):
+    """What a command costs the processor, over what importing typer does: a busy machine makes both slower.
+
+    The least of three runs each.
+    """
+    library = [sys.executable, "-c", "import typer, rich"]
+    tries = {"command": lambda: process(*arguments, cwd=cwd), "typer": lambda: subprocess.run(library, check=False)}
+    found = {name: [] for name in tries}
+    for name in ("command", "typer") * 3:
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        done = process(*arguments, cwd=cwd)
+        done = tries[name]()
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         assert done.returncode == 0
-        found.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-    return min(found)
+        found[name].append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    return min(found["command"]) / min(found["typer"])
 
 
 def frame_of(seed=0, n_bags=30, shuffled=True):

@@ -29,7 +29,7 @@ def fit_of(T=BALANCED, callbacks=(), M=5, seed=0, **choices):
 def learned(fit, state):
     """The record that ends kernel and passes."""
     labels = fit.shards.labels
-    return fit.learn(state, Bags(fit.shards.X, labels.offsets), Supervision(labels.T, fit.shards.weights))
+    return fit.rest(fit.begin(state, Bags(fit.shards.X, labels.offsets), Supervision(labels.T, fit.shards.weights)))
 
 
 def watched(fit, state):

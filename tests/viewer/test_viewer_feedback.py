@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from psimil.foundations.errors import InputError
-from psimil.results.feedback import Feedback, read_feedback
+from psimil.results.feedback import Feedback, read_feedback, write_feedback
 from psimil.viewer import feedback_store
 from psimil.viewer.feedback_store import FeedbackStore
 from psimil.viewer.viewed import Viewed
@@ -42,6 +42,18 @@ def test_an_entry_is_stored_and_shown(client, tmp_path):
     bag = client.get(f"/api/bags/{client.viewed.keys[3]}").json()
     assert (bag["instances"][1]["verdict"], bag["instances"][1]["note"]) == ("disagree", "=artefact\nof motion")
     assert (bag["verdict"], bag["n_notes"], bag["instances"][0]["verdict"]) == (None, 1, None)
+
+
+def test_a_verdict_on_another_models_call_keeps_the_label_that_was_given(tmp_path):
+    results = feature_results(ids=IDS)
+    called = int(results.prediction.label[3]), int(results.prediction.instance_label[results.instances_of(3).start])
+    write_feedback(tmp_path / "feedback.csv", [
+        Feedback(IDS[3], None, "agree", "", 1 - called[0], "2026-01-02T03:04:05Z"),
+        Feedback(IDS[3], 0, "disagree", "", 1 - called[1], "2026-01-02T03:04:05Z"),
+    ])  # fmt: skip
+    client = Browser(Viewed(results, FeedbackStore(tmp_path)))
+    bag = client.get(f"/api/bags/{client.viewed.keys[3]}").json()
+    assert (bag["verdict"], bag["instances"][0]["verdict"]) == ("disagree", "agree")
 
 
 def test_a_whole_number_may_be_written_as_a_fraction(client):

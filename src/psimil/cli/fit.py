@@ -172,7 +172,7 @@ def fit(
         estimator = build(given, file)
         if estimator.early_stopping in ("auc", "log_loss") and validation is None:
             raise UsageProblem("early stopping on auc or log-loss needs --validation FILE; out-of-bag needs none.")
-        with opened(out, overwrite=overwrite) as run:
+        with opened(out, overwrite=overwrite, inputs=(bags, validation, config, feedback)) as run:
             read = partial(read_bags, bag=bag, label=label, instance_label=instance_label)
             table = labelled(read(bags, positive=estimator.positive, **asked), bags)
             held_out = None

@@ -80,7 +80,7 @@ def _metrics(
     learned_from_instances: bool,
 ) -> dict[str, Any]:
     unseen = estimator.out_of_bag_
-    found = scores(unseen.prediction, table, places_of(table, estimator), unseen.fold)
+    found = scores(unseen.prediction, table, places_of(table, estimator), unseen)
     if learned_from_instances:  # scores on labels that were given to the fit would flatter it
         for key in ("instances", "instance_threshold", "n_instances", "localisation"):
             found.pop(key, None)
@@ -129,8 +129,9 @@ def _summary(facts: dict[str, Any], name: str, referral: str) -> str:
             lines += [f"| {' | '.join(row)} |" for row in rows] + [""]
     lines += [
         "`bags.csv` and `instances.csv` hold out-of-bag predictions: bags are dealt into folds, and what those of a",
-        "fold have taught is taken out before they are predicted. AUC compares bags of one fold; the range after it is",
-        "its 95 % interval. The kernel was chosen with all bags present, which flatters all of this a little;",
+        "fold have taught is taken out before they are predicted. Accuracy and F1 call them by a threshold that those",
+        "of other folds chose; AUC compares bags of one fold, and the range after it is its 95 % interval. The kernel",
+        "was chosen with all bags present, which flatters all of this a little;",
         "use `psimil evaluate` on bags that were not trained on for scores to report.",
         "`influence` is how surprising a bag's label is to the other bags; look at the largest for labelling errors.",
         "", f"**{NOTE}**", "",

@@ -82,7 +82,7 @@ def predict(
         estimator = load(model)
         if out.resolve() == model_path(model).resolve().parent:
             raise UsageProblem(f"--out {out} is the run of the model, which would be replaced. Name another folder.")
-        with opened(out, overwrite=overwrite) as run:
+        with opened(out, overwrite=overwrite, inputs=(bags,)) as run:
             names = named_features(getattr(estimator, "feature_names_in_", None), bags)
             columns: dict[str, Any] = {"label": label, "instance_label": instance_label, "features": names}
             table = read_bags(bags, bag=bag, classes=estimator.classes, labels_optional=label is None, **columns)

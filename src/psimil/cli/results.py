@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from psimil.data.bagtable import BagTable
     from psimil.estimators.psi_vgpmil import PsiVGPMIL
+    from psimil.inference.out_of_bag import OutOfBag
     from psimil.inference.prediction import Prediction
     from psimil.model.bags import Bags
 
@@ -52,11 +53,19 @@ def places_of(table: BagTable, estimator: PsiVGPMIL, position: str | None = None
     return Places.of_rows(table.bags.offsets) if estimator.labels == "chain" else None
 
 
-def scores(prediction: Prediction, table: BagTable, places: Places | None = None, fold: Any = None) -> dict[str, Any]:
-    """Bag scores, and instance scores where labels are known, with the thresholds used; ``fold`` as of bag_metrics."""
+def scores(
+    prediction: Prediction, table: BagTable, places: Places | None = None, unseen: OutOfBag | None = None
+) -> dict[str, Any]:
+    """Bag scores, and instance scores where labels are known, with the thresholds used.
+
+    Parameters
+    ----------
+    unseen : where the prediction is of training bags: these are called by a threshold of the bags of other folds.
+    """
     found: dict[str, Any] = {}
     if table.y is not None:
-        found["bags"] = bag_metrics(table.y, prediction.prob, prediction.threshold, prediction.log_odds, fold)
+        threshold, fold = (prediction.threshold, None) if unseen is None else (unseen.thresholds, unseen.fold)
+        found["bags"] = bag_metrics(table.y, prediction.prob, threshold, prediction.log_odds, fold)
         found["bag_threshold"] = prediction.threshold
         found["n_bags"] = len(table.y)
     if table.y_instances is not None and (table.y_instances >= 0).any():

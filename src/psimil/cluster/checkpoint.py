@@ -146,7 +146,7 @@ class Checkpoint:
             if isinstance(error, InputError):
                 raise
             reason = (str(error) or type(error).__name__).splitlines()[0][:200]
-            raise InputError(f"checkpoint {name} is not valid: {reason}. Remove it to begin anew.") from None
+            raise InputError(f"checkpoint {name} is not valid: {reason}. Name another file to begin anew.") from None
 
 
 def _progress(facts: dict[str, Any], tensors: dict[str, Array]) -> Progress:

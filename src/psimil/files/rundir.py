@@ -111,21 +111,28 @@ class RunDirectory:
 
 
 @contextmanager
-def opened(path: Path, *, overwrite: bool = False, own: Sequence[str] = OWN) -> Iterator[RunDirectory]:
+def opened(
+    path: Path, *, overwrite: bool = False, own: Sequence[str] = OWN, inputs: Sequence[Path | None] = ()
+) -> Iterator[RunDirectory]:
     """A run directory to fill; nothing appears in it, and no new folder stays, unless it is finished.
 
     Parameters
     ----------
     path : must not exist or be empty, or hold an earlier run with ``overwrite``.
-    own : patterns of files that are no user's, beside those that an earlier run has listed.
+    own : patterns of files that are no user's, where an earlier run has not listed its own, or beside them where other
+        patterns than those of all runs are given.
+    inputs : what the command reads, which must not lie in the directory.
 
     Raises
     ------
     OutputError
-        When the directory holds something else, cannot be made, or another process writes to it.
+        When the directory holds something else or an input, cannot be made, or another process writes to it.
     """
     path = Path(os.path.realpath(path)) if path.is_symlink() else path
     _check(path, overwrite)
+    for given in filter(None, inputs):
+        if given.resolve().is_relative_to(path.resolve()):
+            raise OutputError(f"cannot write {path}: {given.name}, which is read, lies in it. Name another folder.")
     created = [p for p in path.parents if not p.exists()]
     aside = path.parent / f"{ASIDE}{hashlib.sha256(os.fsencode(path.name)).hexdigest()[:8]}.tmp"
     lock: int | None = None
@@ -189,7 +196,9 @@ def _check_exchange(aside: Path, path: Path) -> None:
 def _carry_over(old: Path, new: Path, own: Sequence[str]) -> None:
     """Put what is the user's in an old run into the new one as well: links to files where possible, else copies."""
     shutil.copymode(old, new)
-    ours = {path for pattern in (*own, f"{ASIDE}*") for path in old.glob(pattern)} | set(_listed(old))
+    listed = _listed(old)
+    patterns = (f"{ASIDE}*",) if listed and own == OWN else (f"{ASIDE}*", *own)
+    ours = {path for pattern in patterns for path in old.glob(pattern)} | set(listed)
     for path in old.rglob("*"):
         target = new / path.relative_to(old)
         if not ours.isdisjoint((path, *path.parents)) or target.exists():

@@ -28,7 +28,7 @@ from psimil.inference.options import Options
 from psimil.inference.prediction import BagLayout, Prediction
 from psimil.inference.shards import Shard
 from psimil.inference.sites import Curvature
-from psimil.inference.thresholds import taught
+from psimil.inference.thresholds import bag_threshold, taught
 from psimil.inference.trained import TrainedModel
 from psimil.model.bag_likelihoods import Labels
 from psimil.model.bag_ranges import BagRange, rows_of_bags, split_bags
@@ -55,6 +55,8 @@ class Cavity(NamedTuple):
 def deal(T: Array, keys: Array, columns: int, instances: int) -> Array:
     """(B,) fold of each bag: both labels in turn, in the order of a number of each bag, so that no other order counts.
 
+    Bags with the same label and number are copies of each other, and share a fold.
+
     Parameters
     ----------
     T, keys : (B,) labels, and numbers by which bags are put in order.
@@ -67,8 +69,11 @@ def deal(T: Array, keys: Array, columns: int, instances: int) -> Array:
     """
     folds = min(len(T), max(2, min(FOLDS, len(T) // 2), instances * columns // MOST_NUMBERS))
     order = np.lexsort((keys, T))
+    turn = np.cumsum(np.append(0, np.diff(T[order]) | (np.diff(keys[order]) != 0)))
+    if turn[-1] < 2 * folds:  # hardly any bag is unlike the others
+        turn = np.arange(len(T))
     fold = np.empty(len(T), dtype=np.int64)
-    fold[order] = np.arange(len(T)) % folds
+    fold[order] = turn % folds
     return fold
 
 
@@ -129,12 +134,14 @@ class OutOfBag:
     bags : their names (B,), offsets (B + 1,) and rows.
     latent : out-of-bag moments of their instances before calibration, and their labels.
     fold : (B,) number of the fold that was left out with each bag.
+    chosen : whether these bags chose the threshold of the model, and not the user.
     """
 
     model: TrainedModel
     bags: BagLayout
     latent: LatentBags
     fold: Array
+    chosen: bool = True
 
     @cached_property
     def prediction(self) -> Prediction:
@@ -151,6 +158,20 @@ class OutOfBag:
     def influence(self) -> Array:
         """(B,) how surprising each bag's label is to the other bags; the largest are candidates for mislabelling."""
         return -self.log_predictive
+
+    @cached_property
+    def thresholds(self) -> Array:
+        """(B,) what the bags of other folds would have taken as threshold: no bag is called by one that it chose."""
+        log_odds, found = (
+            self.prediction.log_odds,
+            np.full(len(self.fold), 0.5 if self.chosen else self.model.threshold),
+        )
+        for number in np.unique(self.fold) if self.chosen else ():
+            others = (self.fold != number) & (self.latent.weights > 0)
+            if others.any():
+                chosen = bag_threshold(log_odds[others], self.latent.T[others], self.latent.weights[others])
+                found[self.fold == number] = chosen
+        return found
 
     @property
     def mean_log_predictive(self) -> float:

@@ -140,10 +140,6 @@ class Fit:
             self.coupling = learned_coupling(begun.history, self.options.context or NONE)
             self.shards = self.shards.coupled(self.coupling)
 
-    def learn(self, state: KernelState, bags: Bags, supervision: Supervision) -> Record:
-        """The kernel and a first q(v) from some of the bags where there are many, then passes over all of them."""
-        return self.rest(self.begin(state, bags, supervision))
-
     def begin(self, state: KernelState, bags: Bags, supervision: Supervision) -> KernelState:
         """The kernel and a first q(v) from some of the bags where there are many."""
         learned, algorithm = self.options.hyperparameters == "bound", self.algorithm
@@ -285,7 +281,8 @@ class Fit:
             chains = sample(log_posterior(self.shards, record.gp), record.posterior, np.random.default_rng(self.seed))
             warn_if_bad(chains)
             model = replace(model, chains=chains)
-        found = OutOfBag(model, BagLayout(bags.names, bags.offsets, bags.rows), unseen, fold)
+        layout = BagLayout(bags.names, bags.offsets, bags.rows)
+        found = OutOfBag(model, layout, unseen, fold, chosen=self.options.threshold is None)
         tell_plan({})
         pi = None if self.shards.in_memory is None or record.local is None else record.local.pi
         return Training(model, self.history, found, pi, self.converged)

@@ -44,7 +44,8 @@ def linked(offsets: Array, positions: Array | None = None) -> tuple[Array, Array
         order = np.lexsort((positions, bag))
         steps = np.diff(positions[order], append=0.0)
         for a, b in zip(offsets[:-1], offsets[1:] - 1, strict=True):  # a .. b - 1 have a next one
-            links[a:b] = steps[a:b] <= GAP * np.median(steps[a:b]) if b > a else 0.0
+            own = steps[a:b]
+            links[a:b] = own <= GAP * np.median(own[own > 0]) if (own > 0).any() else 1.0
     return order, links
 
 

@@ -70,6 +70,16 @@ class Feedback:
             return None
         return self.called if self.verdict == "agree" else 1 - self.called
 
+    def verdict_on(self, called: int) -> str | None:
+        """The verdict about a call of another model, if the label that the reader gave is kept.
+
+        Examples
+        --------
+        >>> Feedback("a", None, "agree", "", 0, "").verdict_on(1)
+        'disagree'
+        """
+        return None if self.known is None else VERDICTS[int(self.known != called)]
+
 
 def read_feedback(path: str | Path) -> tuple[Feedback, ...]:
     """The entries of a feedback file.

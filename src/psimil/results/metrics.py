@@ -18,7 +18,7 @@ Vector = NDArray[np.float64]
 def bag_metrics(
     y: ArrayLike,
     prob: ArrayLike,
-    threshold: float = 0.5,
+    threshold: float | Vector = 0.5,
     log_odds: ArrayLike | None = None,
     fold: ArrayLike | None = None,
 ) -> dict[str, float]:
@@ -28,7 +28,7 @@ def bag_metrics(
     ----------
     y : (B,) labels, 0 or 1.
     prob : (B,) probabilities of label 1.
-    threshold : a bag is called positive when its probability is at least this.
+    threshold : a bag is called positive when its probability is at least this; one number, or one for each bag (B,).
     log_odds : (B,) log(p / (1 - p)). When given, AUC ranks by them and log-loss is computed from them, so that
         probabilities which round to 0 or 1 lose nothing. Without them log-loss clips probabilities at 2.2e-16.
     fold : (B,) the fold with which each bag was left out; AUC then compares bags of one fold (:func:`auc_within`).
@@ -44,9 +44,10 @@ def bag_metrics(
     >>> {name: round(value, 3) for name, value in scores.items()}
     {'accuracy': 0.75, 'f1': 0.667, 'auc': 1.0, 'log_loss': 0.367, 'brier': 0.112, 'ece': 0.275}
     """
-    if not is_number(threshold) or not 0 <= threshold <= 1:
-        raise InputError(f"threshold must be a number from 0 to 1, got {threshold!r}.")
     t, p = _labels_and_probabilities(y, prob)
+    limits = np.ravel(threshold).tolist()
+    if not all(is_number(limit) and 0 <= limit <= 1 for limit in limits) or len(limits) not in {1, len(t)}:
+        raise InputError(f"threshold must be a number from 0 to 1, got {threshold!r}.")
     score = p if log_odds is None else as_vector(log_odds, "log-odds", len(t))
     called = p >= threshold
     both = 0 < t.sum() < len(t)
@@ -67,7 +68,7 @@ def auc_within(y: ArrayLike, score: ArrayLike, fold: NDArray[Any]) -> tuple[floa
     """AUC over pairs of bags of one fold, and the ends of its 95 % interval; nan where no fold has both labels.
 
     The interval is that of Hanley and McNeil (1982), fold by fold, widened as Nadeau and Bengio (2003) say for
-    predictions from overlapping training bags.
+    predictions from overlapping training bags, at an area that two more bags draw to the middle.
 
     Parameters
     ----------
@@ -78,7 +79,7 @@ def auc_within(y: ArrayLike, score: ArrayLike, fold: NDArray[Any]) -> tuple[floa
     --------
     >>> found = auc_within([0, 1, 0, 1], [0.1, 0.2, 0.8, 0.9], np.array([0, 0, 1, 1]))
     >>> tuple(round(value, 3) for value in found)
-    (1.0, 1.0, 1.0)
+    (1.0, 0.0, 1.0)
     >>> auc_within([0, 1, 0, 1], [0.1, 0.9, 0.8, 0.2], np.array([0, 0, 1, 1]))[0]
     0.5
     """
@@ -94,8 +95,10 @@ def auc_within(y: ArrayLike, score: ArrayLike, fold: NDArray[Any]) -> tuple[floa
         return (float("nan"),) * 3
     n1, n0 = np.array(counts).T
     area = float(np.average(areas, weights=n1 * n0))
-    q1, q0 = area / (2.0 - area) - area**2, 2.0 * area**2 / (1.0 + area) - area**2
-    variance = (area * (1.0 - area) + (n1 - 1) * q1 + (n0 - 1) * q0) / (n1 * n0)
+    few = min(n1.sum(), n0.sum())  # an area of 0 or 1 is no certainty: two bags more would have changed it
+    a = (few * area + 1.0) / (few + 2.0)
+    q1, q0 = a / (2.0 - a) - a**2, 2.0 * a**2 / (1.0 + a) - a**2
+    variance = (a * (1.0 - a) + (n1 - 1) * q1 + (n0 - 1) * q0) / (n1 * n0)
     folds = len(np.unique(fold))
     overlap = 1.0 + folds / max(folds - 1, 1)
     half = 1.96 * float(np.sqrt(overlap * (np.square(n1 * n0) * variance).sum()) / (n1 * n0).sum())

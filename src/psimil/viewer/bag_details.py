@@ -42,7 +42,7 @@ def _instance(viewed: Viewed, number: int, row: int, index: int) -> InstanceRow:
         truth=label(results.instance_truth[row]),
         telling=_telling(viewed, row),
         owed=_owed(viewed, row),
-        verdict=None if said is None else said.verdict,
+        verdict=None if said is None else said.verdict_on(numbers["called"]),
         note="" if said is None else said.note,
     )
 

@@ -85,7 +85,7 @@ def bag_fields(viewed: Viewed, number: int) -> dict[str, Any]:
         "truth": label(results.truth[number]),
         "size": int(found.offsets[number + 1] - found.offsets[number]),
         "notes": results.notes[number],
-        "verdict": None if said is None else said.verdict,
+        "verdict": None if said is None else said.verdict_on(int(found.prob[number] >= found.threshold)),
         "n_notes": viewed.feedback.n_notes(viewed.ids[number]),
     }
 
