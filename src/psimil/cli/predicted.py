@@ -43,7 +43,7 @@ def write_prediction(
     file: Path | None = None,
     image_size: tuple[int, int] | None = None,
 ) -> Counts:
-    """Write bags.csv, instances.csv and, of no more than a million instances, the results for viewer and report.
+    """Write bags.csv, instances.csv and, of no more than 500 000 instances, the results for viewer and report.
 
     Parameters
     ----------
@@ -63,7 +63,9 @@ def write_prediction(
         warn_of_size(N)
         return counts
     tell("tables", 0, 1)
-    tabular_results(table, whole(kept), estimator, file=file, image_size=image_size).save(run)
+    found = whole(kept)
+    kept.clear()  # before there are two copies of it
+    tabular_results(table, found, estimator, file=file, image_size=image_size).save(run)
     return counts
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 
 UNKNOWN = -1
-LARGEST = 1_000_000  # instances of one file, which is made and read as a whole
+LARGEST = 500_000  # instances of one file, which is made and read as a whole
 
 
 @dataclass(frozen=True, eq=False)
