@@ -53,8 +53,12 @@ def predict_ranges(
 
 
 def range_of(bags: Bags, some: BagRange) -> Bags:
-    """The bags of a range in memory; where that is all bags, these themselves."""
-    return bags if len(bags) == some.last - some.first else bags[some.first : some.last]
+    """The bags of a range, of which no other row is read; where that is all bags, these themselves."""
+    if len(bags) == some.last - some.first:
+        return bags
+    links = None if bags.links is None else bags.links[some.rows]
+    own, X = layout_of(bags, some), np.asarray(bags.stream[some.rows])
+    return Bags(X, own.offsets, own.names, None, bags.feature_names, links)
 
 
 def layout_of(bags: Bags, some: BagRange) -> BagLayout:

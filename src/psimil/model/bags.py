@@ -24,7 +24,6 @@ from psimil.model.bag_checks import (
     whole_offsets,
 )
 from psimil.model.bag_order import checked_links, linked
-from psimil.model.bag_ranges import rows_of_bags
 from psimil.model.features import as_real, checked_names, column_names, column_order
 
 if TYPE_CHECKING:
@@ -235,11 +234,11 @@ class Bags:
             b = place_of(key if isinstance(key, str) else int(key), self.ids)
             return np.asarray(self.stream[self.offsets[b] : self.offsets[b + 1]])
         chosen = np.arange(len(self))[key]
-        take, offsets = rows_of_bags(self.offsets, chosen)
+        sizes = self.sizes[chosen]
+        offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        take = np.repeat(self.offsets[chosen] - offsets[:-1], sizes) + np.arange(offsets[-1])
         links = None if self.links is None else self.links[take]
-        follow = isinstance(key, slice) and key.step in (None, 1) and len(take) > 0  # read in order, and nothing else
-        X = np.array(self.stream[take[0] : take[-1] + 1]) if follow else self.X[take]
-        found = Bags(X, offsets, self.names[chosen], None, self.feature_names, links)
+        found = Bags(self.X[take], offsets, self.names[chosen], None, self.feature_names, links)
         found._set(numbered=self.numbered)
         return found
 
