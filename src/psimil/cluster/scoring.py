@@ -116,6 +116,17 @@ def predict_ranges(
     model, client, timeout, patience : as of :func:`predict_parts`.
     bags : with D features, without their context.
     rows : target number of instances of a range.
+
+    Examples
+    --------
+    >>> from distributed import Client
+    >>> from psimil import VGPMIL
+    >>> from psimil.datasets import make_bags
+    >>> bags, y, _ = make_bags(n_bags=20, bag_size=(5, 5), seed=1)
+    >>> model = VGPMIL(n_inducing=5, max_iter=5, tol=0, random_state=0).fit(bags, y).model_
+    >>> with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None) as client:
+    ...     [len(part.prob) for part in predict_ranges(model, bags, client, 40)]
+    [8, 8, 4]
     """
     ranges, rng = split_bags(bags.offsets, rows), np.random.default_rng(model.seed)
     if not model.by_draws:
