@@ -36,6 +36,8 @@ ROWS = (
     Row("stream", "ratio", "streamed at N = 10 000 000 against in memory, per instance", "at most 1.8"),
     Row("stream", "peak_mb_10000000", "peak memory at N = 10 000 000, MB", "at most 1500", 0),
     Row("stream", "memory_growth", "that against N = 1 000 000", "at most 1.05", 3),
+    Row("predict_stream", "peak_mb_1000000", "peak memory of `psimil predict` at N = 1 000 000, MB", "at most 400", 0),
+    Row("predict_stream", "peak_mb_10000000", "the same at N = 10 000 000, MB", "at most 400", 0),
     *(
         Row(
             "minibatch",

@@ -12,7 +12,7 @@ import pytest
 
 from faulty_workers import Disturbed, Raise, Signal, Sleep, not_finite
 from psimil import RBF
-from psimil.cluster import DaskShards, connect, predict_bags, predict_parts, workforce
+from psimil.cluster import DaskShards, connect, predict_bags, predict_parts, predict_ranges, workforce
 from psimil.datasets import make_bags
 from psimil.foundations.errors import ClusterFailure, InputError, NumericalFailure
 from psimil.foundations.logistic import antithetic_draws
@@ -281,6 +281,27 @@ def test_predictions_of_whole_bags_are_those_of_one_process(client, stored, monk
             assert found.ids is bags.ids
             for name in ("prob", "std", "log_odds", "lower", "upper", "instance_prob", "instance_novelty"):
                 np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("labels", [None, "chain"])
+def test_ranges_are_those_of_one_process(client, stored, monkeypatch, labels):
+    from psimil import VGPMIL
+    from psimil.cluster import scoring
+    from psimil.inference import predicted_ranges, trained
+
+    memory, store, y = stored
+    clf = VGPMIL(n_inducing=6, max_iter=5, tol=0, random_state=0, labels=labels or "independent").fit(memory, y)
+    for module in (trained, scoring):
+        monkeypatch.setattr(module, "ROWS", 512 * 60 if labels else 50)
+    for bags in (memory, store):
+        expected = list(predicted_ranges.predict_ranges(clf.model_, bags, 150))
+        found = list(predict_ranges(clf.model_, bags, client, 150))
+        assert len(found) == len(expected) > 2
+        for one, two in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(one.ids, two.ids)
+            np.testing.assert_array_equal(one.offsets, two.offsets)
+            for name in ("prob", "std", "lower", "upper", "instance_prob", "instance_novelty"):
+                np.testing.assert_allclose(getattr(one, name), getattr(two, name), rtol=1e-12, atol=1e-14)
 
 
 # Last, for the cluster has new workers afterwards

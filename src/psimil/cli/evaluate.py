@@ -54,7 +54,7 @@ def evaluate(
             ),
             bags,
         )
-        check_columns(estimator, table, bags)
+        table = check_columns(estimator, table, bags)
         found = scores(estimator.predict_dist(table.bags), table, places_of(table, estimator, position))
         name = printable(bags.name)
         for title, heads, rows in score_tables(f"Measured on {name}", found):

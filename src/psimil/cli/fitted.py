@@ -61,7 +61,7 @@ def write_fit(
     run.write_table("history.csv", history_table(estimator.history_))
     unseen = estimator.out_of_bag_
     more = {"y": table.y, "influence": unseen.influence, "fold": unseen.fold}
-    run.write_table("bags.csv", bag_frame(unseen.prediction, table.bags, **more))
+    run.write_table("bags.csv", bag_frame(unseen.prediction, **more))
     run.write_table("instances.csv", instance_frame(unseen.prediction, table))
     run.write_json("metrics.json", finite(metrics))
     _figures(run, estimator, table)

@@ -70,12 +70,12 @@ def predict(
     """
     shell = Shell(as_json, quiet)
     with shell.listening():
-        from psimil.cli.results import bag_frame, check_columns, load, model_path, named_features
+        from psimil.cli.predicted import write_prediction
+        from psimil.cli.results import check_columns, load, model_path, named_features
         from psimil.files.environment import environment
         from psimil.files.rundir import opened
-        from psimil.foundations.phases import tell
-        from psimil.report.calls import referral_words
-        from psimil.results.tabular_results import tabular_results
+        from psimil.report.calls import reasons_counted
+        from psimil.results.result_file import NAME
         from psimil.store.tables import read_bags
 
         check_arguments("predict", (model, MODEL), (bags, TABLE))
@@ -86,34 +86,21 @@ def predict(
             names = named_features(getattr(estimator, "feature_names_in_", None), bags)
             columns: dict[str, Any] = {"label": label, "instance_label": instance_label, "features": names}
             table = read_bags(bags, bag=bag, classes=estimator.classes, labels_optional=label is None, **columns)
-            check_columns(estimator, table, bags)
-            with connected(cluster) as client:
-                if client is None:
-                    prediction = estimator.predict_dist(table.bags)
-                else:
-                    from psimil.cluster import predict_bags
-
-                    prediction = predict_bags(estimator.model_, table.bags, client)
-            tell("tables", 0, 3)
+            table = check_columns(estimator, table, bags)
             run.start(environment())
-            run.write_table("bags.csv", bag_frame(prediction, table.bags))
-            tell("tables", 1, 3)
-            run.write_table("instances.csv", prediction.to_frame("instance"))
-            tell("tables", 2, 3)
-            tabular_results(table, prediction, estimator, file=model_path(model), image_size=image_size).save(run)
+            with connected(cluster) as client:
+                counts = write_prediction(run, table, estimator, client, file=model_path(model), image_size=image_size)
             facts = {
                 "bags": len(table.bags),
                 "instances": table.bags.n_instances,
-                "called_positive": int(prediction.label.sum()),
-                "to_refer": int(prediction.refer.sum()),
-                "novel": int(prediction.novel.sum()),
-                "bag_threshold": prediction.threshold,
-                "instance_threshold": prediction.instance_threshold,
+                **counts.facts,
+                "bag_threshold": estimator.threshold_,
+                "instance_threshold": estimator.instance_threshold_,
             }
             lines = [
                 f"{facts['bags']} bags with {facts['instances']} instances of {printable(bags.name)}: "
-                f"{facts['called_positive']} bags called positive at threshold {prediction.threshold:.4g}, "
-                f"{referral_words(prediction)}.",
+                f"{facts['called_positive']} bags called positive at threshold {estimator.threshold_:.4g}, "
+                f"{reasons_counted(counts.reasons)}.",
                 f"{NOTE}",
             ]
             run.write_text("summary.md", "# Prediction\n\n" + "\n\n".join(lines) + "\n")
@@ -121,7 +108,7 @@ def predict(
         shell.say(
             lines[0],
             f"bags.csv, instances.csv and summary.md are in {out}.",
-            *("Next:", *(f"  {line}" for line in ways_to_look(out))),
+            *(("Next:", *(f"  {line}" for line in ways_to_look(out))) if (out / NAME).is_file() else ()),
             NOTE,
         )
         shell.result(run=str(out), note=NOTE, **facts)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from psimil.cli.exits import printable
-from psimil.estimators.inputs import check_fingerprint_of
+from psimil.estimators.inputs import check_fingerprint_of, features_of
 from psimil.foundations.errors import InputError
 from psimil.results.localisation import Localisation, Places, shown
 from psimil.results.metrics import bag_metrics, instance_metrics
@@ -22,19 +22,18 @@ if TYPE_CHECKING:
     from psimil.estimators.psi_vgpmil import PsiVGPMIL
     from psimil.inference.out_of_bag import OutOfBag
     from psimil.inference.prediction import Prediction
-    from psimil.model.bags import Bags
 
 
-def bag_frame(prediction: Prediction, bags: Bags, **more: Any) -> pd.DataFrame:
+def bag_frame(prediction: Prediction, **more: Any) -> pd.DataFrame:
     """One row per bag in the order in which bags first appear in the file, with further columns ``more`` (B,)."""
     import numpy as np
 
     frame = prediction.to_frame()
     for position, (name, values) in enumerate(more.items(), start=1):
         frame.insert(position, name, values)
-    if bags.rows is None:
+    if prediction.rows is None:
         return frame
-    first = np.minimum.reduceat(bags.rows, bags.offsets[:-1])
+    first = np.minimum.reduceat(prediction.rows, prediction.offsets[:-1])
     return frame.iloc[np.argsort(first)].reset_index(drop=True)
 
 
@@ -140,13 +139,19 @@ def named_features(names: Sequence[str] | None, path: Path) -> Sequence[str] | N
     return None if names is None or path.is_dir() or path.name.endswith(".npz") else tuple(names)
 
 
-def check_columns(estimator: PsiVGPMIL, table: BagTable, path: Path) -> None:
-    """Refuse a file that lacks features of the model, or, for a model of 1.0.0, has others or another order."""
+def check_columns(estimator: PsiVGPMIL, table: BagTable, path: Path) -> BagTable:
+    """The table with the features of the model in its order; refused where it lacks some of them.
+
+    For a model of 1.0.0, which knows no names, it is refused where it has others or another order.
+    """
     if estimator.n_features_in_ != len(table.feature_names) and table.bags.feature_names is None:
         raise InputError(
             f"model expects {estimator.n_features_in_} features, got {len(table.feature_names)} ({path.name})."
         )
     check_fingerprint_of(estimator.feature_fingerprint, table.bags)
+    names = getattr(estimator, "feature_names_in_", None)
+    bags = features_of(table.bags, estimator.n_features_in_, None if names is None else tuple(names))
+    return replace(table, bags=bags)
 
 
 def load(path: Path) -> PsiVGPMIL:

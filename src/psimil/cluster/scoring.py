@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from psimil.cluster.dask_shards import PATIENCE, TIMEOUT, DaskShards
 from psimil.compute.numpy_backend import chunk_rows
+from psimil.inference.predicted_ranges import RANGE_ROWS, layout_of, range_of
 from psimil.inference.prediction import Prediction
 from psimil.inference.shards import SHARD_ROWS, Shard, StreamedShards
 from psimil.inference.sparse_gp import Posterior, SparseGP, latent_moments
 from psimil.inference.trained import ROWS, TrainedModel
 from psimil.model.bag_likelihoods import Labels
-from psimil.model.bag_ranges import BagRange
+from psimil.model.bag_ranges import BagRange, split_bags
 from psimil.model.bags import Bags
 from psimil.model.densities import HyperbolicSecant
 
 Array = NDArray[Any]
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -65,22 +68,14 @@ def predict_parts(
     >>> bool((mean == model.latent(bags.X)[0]).all())
     True
     """
-    cuts = part_cuts(bags.n_instances, chunk_rows(model.gp.size, model.dtype))
-    ranges = [BagRange(i, i + 1, int(cuts[i]), int(cuts[i + 1])) for i in range(len(cuts) - 1)]
-    labels = Labels(np.zeros(len(ranges), dtype=np.int64), cuts)
-    weights, density = np.ones(len(ranges)), HyperbolicSecant()
-    shards = StreamedShards(model.seen(bags).stream, labels, weights, model.scaling, density, dtype=model.dtype)
-    spread = DaskShards(shards, client, bags, ranges=ranges, timeout=timeout, patience=patience)
-    mean, variance = np.empty(bags.n_instances), np.empty(bags.n_instances)
-    for part, moments in zip(ranges, spread.map(LatentTask(model.gp, model.posterior)), strict=True):
-        mean[part.rows], variance[part.rows] = moments
-    return (mean, variance) if raw else model.calibration.apply(mean, variance)
+    ((_, latent),) = _latents(model, bags, split_bags(bags.offsets, bags.n_instances), client, timeout, patience)
+    return latent if raw else model.calibration.apply(*latent)
 
 
 def predict_bags(
     model: TrainedModel, bags: Bags, client: Any, *, timeout: float = TIMEOUT, patience: float = PATIENCE
 ) -> Prediction:
-    """What ``model.predict`` says, with the same bits. Where that is a mean over draws, parts are whole bags.
+    """What ``model.predict`` says, with the same bits; :func:`predict_ranges` for more bags than memory can hold.
 
     Parameters
     ----------
@@ -99,14 +94,94 @@ def predict_bags(
     >>> bool((found.prob == model.predict(bags).prob).all())
     True
     """
+    (found,) = predict_ranges(model, bags, client, bags.n_instances, timeout=timeout, patience=patience)
+    return found
+
+
+def predict_ranges(
+    model: TrainedModel,
+    bags: Bags,
+    client: Any,
+    rows: int = RANGE_ROWS,
+    *,
+    timeout: float = TIMEOUT,
+    patience: float = PATIENCE,
+) -> Iterator[Prediction]:
+    """What :func:`psimil.inference.predicted_ranges.predict_ranges` says, with the same bits, one range after another.
+
+    Workers go on with later ranges meanwhile. Where predictions are means over draws, their parts are whole bags.
+
+    Parameters
+    ----------
+    model, client, timeout, patience : as of :func:`predict_parts`.
+    bags : with D features, without their context.
+    rows : target number of instances of a range.
+
+    Examples
+    --------
+    >>> from distributed import Client
+    >>> from psimil import VGPMIL
+    >>> from psimil.datasets import make_bags
+    >>> bags, y, _ = make_bags(n_bags=20, bag_size=(5, 5), seed=1)
+    >>> model = VGPMIL(n_inducing=5, max_iter=5, tol=0, random_state=0).fit(bags, y).model_
+    >>> with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None) as client:
+    ...     [len(part.prob) for part in predict_ranges(model, bags, client, 40)]
+    [8, 8, 4]
+    """
+    ranges, rng = split_bags(bags.offsets, rows), np.random.default_rng(model.seed)
     if not model.by_draws:
-        return model.predict(bags, latent=predict_parts(model, bags, client, timeout=timeout, patience=patience))
+        for some, latent in _latents(model, bags, ranges, client, timeout, patience):
+            yield model.predict(range_of(bags, some), latent=model.calibration.apply(*latent), rng=rng)
+        return
     seen, task, B = model.seen(bags), model.draw_task(), len(bags)
     labels = Labels(np.zeros(B, dtype=np.int64), seen.offsets, links=model.links(seen))
-    rows, density = max(ROWS // len(task.v), 1), HyperbolicSecant()
-    shards = StreamedShards(seen.stream, labels, np.ones(B), model.scaling, density, rows=rows, dtype=model.dtype)
-    spread = DaskShards(shards, client, bags, timeout=timeout, patience=patience)
-    return model.put_together(seen, list(spread.map(task)), task.level)
+    shards = StreamedShards(seen.stream, labels, np.ones(B), model.scaling, HyperbolicSecant(), dtype=model.dtype)
+    parts = [part for some in ranges for part in parts_of(some, bags.offsets, max(ROWS // len(task.v), 1))]
+    spread = DaskShards(shards, client, bags, ranges=parts, timeout=timeout, patience=patience)
+    for some, drawn in _by_range(ranges, parts, spread.map(task)):
+        yield model.put_together(layout_of(bags, some), drawn, task.level)
+
+
+def _latents(
+    model: TrainedModel, bags: Bags, ranges: list[BagRange], client: Any, timeout: float, patience: float
+) -> Iterator[tuple[BagRange, tuple[Array, Array]]]:
+    """Each range with mean and variance of f at its instances, not calibrated."""
+    step = chunk_rows(model.gp.size, model.dtype)
+    firsts = [some.start + part_cuts(some.stop - some.start, step)[:-1] for some in ranges]
+    cuts = np.concatenate([*firsts, [bags.n_instances]])
+    parts = [BagRange(i, i + 1, int(cuts[i]), int(cuts[i + 1])) for i in range(len(cuts) - 1)]
+    labels = Labels(np.zeros(len(parts), dtype=np.int64), cuts)
+    weights, density = np.ones(len(parts)), HyperbolicSecant()
+    shards = StreamedShards(model.seen(bags).stream, labels, weights, model.scaling, density, dtype=model.dtype)
+    spread = DaskShards(shards, client, bags, ranges=parts, timeout=timeout, patience=patience)
+    for some, moments in _by_range(ranges, parts, spread.map(LatentTask(model.gp, model.posterior))):
+        mean, variance = map(np.concatenate, zip(*moments, strict=True))
+        yield some, (mean, variance)
+
+
+def _by_range(
+    ranges: list[BagRange], parts: list[BagRange], results: Iterator[Result]
+) -> Iterator[tuple[BagRange, list[Result]]]:
+    """Each range with the results of its parts."""
+    ends, found = iter(ranges), list[Result]()
+    some = next(ends)
+    for part, result in zip(parts, results, strict=True):
+        found.append(result)
+        if part.stop == some.stop:
+            yield some, found
+            some, found = next(ends, some), []
+
+
+def parts_of(some: BagRange, offsets: Array, rows: int) -> list[BagRange]:
+    """The parts of ``rows`` instances, about, that one process makes of a range of bags with offsets (B + 1,).
+
+    Examples
+    --------
+    >>> parts_of(BagRange(1, 3, 3, 8), np.array([0, 3, 4, 8]), 1)
+    [BagRange(first=1, last=2, start=3, stop=4), BagRange(first=2, last=3, start=4, stop=8)]
+    """
+    own, here = offsets[some.first : some.last + 1] - some.start, (some.first, some.first, some.start, some.start)
+    return [BagRange(*map(sum, zip(part, here, strict=True))) for part in split_bags(own, rows)]
 
 
 def part_cuts(n_rows: int, step: int) -> Array:

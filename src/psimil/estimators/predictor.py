@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 
 import numpy as np
@@ -17,9 +18,9 @@ from psimil.estimators.inputs import check_fingerprint_of, features_of, read_bag
 from psimil.estimators.online import changed_since
 from psimil.estimators.parameters import check_parameters, resolved
 from psimil.files.model_file import ModelFile, save_model
-from psimil.foundations.errors import DataWarning, InputError, NotFitted
+from psimil.foundations.errors import DataWarning, InputError
+from psimil.inference.predicted_ranges import RANGE_ROWS, predict_ranges
 from psimil.inference.prediction import Prediction
-from psimil.inference.trained import TrainedModel
 from psimil.model.bags import Bags
 from psimil.model.densities import Density, HyperbolicSecant
 from psimil.model.labels import values_of_bags
@@ -80,6 +81,35 @@ class BagPredictor(FittedAttributes, ClassifierMixin, BaseEstimator):
         return self._model().predict(
             found, raw=raw, expectation=expectation, n_samples=n_samples, level=level, joint=joint
         )
+
+    def predict_ranges(
+        self,
+        bags: Any,
+        *,
+        bag_ids: Any = None,
+        chunk_size: int | None = None,
+        raw: bool = False,
+        level: float = 0.95,
+    ) -> Iterator[Prediction]:
+        """What :meth:`predict_dist` says, to rounding, some bags after others: for more than memory can hold.
+
+        Parameters
+        ----------
+        bags, bag_ids, raw, level : as of :meth:`predict_dist`; those of :func:`psimil.store.open_store` stay on disk.
+        chunk_size : target number of instances per range of whole bags, in which they come bag after bag; None: 65536.
+
+        Examples
+        --------
+        >>> from psimil import VGPMIL
+        >>> from psimil.datasets import make_bags
+        >>> bags, y, _ = make_bags(n_bags=8, bag_size=(5, 5), seed=1)
+        >>> clf = VGPMIL(n_inducing=4, max_iter=2, tol=0.0, random_state=0).fit(bags, y)
+        >>> [part.ids.tolist() for part in clf.predict_ranges(bags, chunk_size=15)]
+        [[0, 1, 2], [3, 4, 5], [6, 7]]
+        """
+        check_parameters({"level": level, "chunk_size": chunk_size})
+        found, rows = self._bags(bags, bag_ids), RANGE_ROWS if chunk_size is None else chunk_size
+        return predict_ranges(self._model(), found, rows, raw=raw, level=level)
 
     def predict_proba(self, bags: Any, *, bag_ids: Any = None) -> Array:
         """(B, 2) probabilities of the two labels, in the order of ``classes_``.
@@ -142,37 +172,19 @@ class BagPredictor(FittedAttributes, ClassifierMixin, BaseEstimator):
 
     @overload
     def predict_instances(
-        self,
-        bags: Any,
-        *,
-        bag_ids: Any = ...,
-        return_std: Literal[False] = ...,
-        as_frame: Literal[False] = ...,
-        recalibrated: bool = ...,
-        raw: bool = ...,
-    ) -> list[Array]: ...
+        self, bags: Any, *, bag_ids: Any = ..., return_std: Literal[False] = ..., as_frame: Literal[False] = ...,
+        recalibrated: bool = ..., raw: bool = ...,
+    ) -> list[Array]: ...  # fmt: skip
     @overload
     def predict_instances(
-        self,
-        bags: Any,
-        *,
-        bag_ids: Any = ...,
-        return_std: Literal[True],
-        as_frame: Literal[False] = ...,
-        recalibrated: bool = ...,
-        raw: bool = ...,
-    ) -> tuple[list[Array], list[Array]]: ...
+        self, bags: Any, *, bag_ids: Any = ..., return_std: Literal[True], as_frame: Literal[False] = ...,
+        recalibrated: bool = ..., raw: bool = ...,
+    ) -> tuple[list[Array], list[Array]]: ...  # fmt: skip
     @overload
     def predict_instances(
-        self,
-        bags: Any,
-        *,
-        bag_ids: Any = ...,
-        return_std: bool = ...,
-        as_frame: Literal[True],
-        recalibrated: bool = ...,
-        raw: bool = ...,
-    ) -> pd.DataFrame: ...
+        self, bags: Any, *, bag_ids: Any = ..., return_std: bool = ..., as_frame: Literal[True],
+        recalibrated: bool = ..., raw: bool = ...,
+    ) -> pd.DataFrame: ...  # fmt: skip
     def predict_instances(
         self,
         bags: Any,
@@ -241,8 +253,7 @@ class BagPredictor(FittedAttributes, ClassifierMixin, BaseEstimator):
         --------
         >>> import tempfile
         >>> from pathlib import Path
-        >>> from psimil import PsiVGPMIL
-        >>> from psimil import VGPMIL
+        >>> from psimil import VGPMIL, PsiVGPMIL
         >>> from psimil.datasets import make_bags
         >>> bags, y, _ = make_bags(n_bags=8, seed=1)
         >>> clf = VGPMIL(n_inducing=4, max_iter=2, tol=0.0, random_state=0).fit(bags, y)
@@ -273,15 +284,6 @@ class BagPredictor(FittedAttributes, ClassifierMixin, BaseEstimator):
         tags.classifier_tags.multi_class = False
         tags.no_validation = True
         return tags
-
-    def __sklearn_is_fitted__(self) -> bool:
-        """Whether fit or load has been called."""
-        return hasattr(self, "model_")
-
-    def _model(self) -> TrainedModel:
-        if not hasattr(self, "model_"):
-            raise NotFitted("this model is not fitted. Call fit() or load a model.")
-        return self.model_
 
     def _bags(self, bags: Any, bag_ids: Any = None) -> Bags:
         self._model()

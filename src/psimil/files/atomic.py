@@ -6,8 +6,8 @@ import hashlib
 import os
 import secrets
 import stat
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -50,29 +50,32 @@ def atomic_write(path: str | Path, write: Callable[[BinaryIO], object]) -> None:
     ...     path.read_text(), len(list(Path(directory).iterdir()))
     ('hello', 1)
     """
+    with atomic_stream(path) as stream, writing(path):
+        write(stream)
+
+
+@contextmanager
+def atomic_stream(path: str | Path) -> Iterator[BinaryIO]:
+    """A binary stream to write step by step, as :func:`atomic_write` does: at the end the file is there or it is not.
+
+    Write within :func:`writing`; what else fails in between is raised as it is.
+    """
     target = Path(os.path.realpath(path))
-    name = Path(path).name
     if target.is_dir():
-        raise OutputError(f"cannot write {name}: it is a directory.")
+        raise OutputError(f"cannot write {Path(path).name}: it is a directory.")
     if target.exists() and not target.is_file():
-        raise OutputError(f"cannot write {name}: it is not a regular file.")
+        raise OutputError(f"cannot write {Path(path).name}: it is not a regular file.")
     prefix = f".psimil-{hashlib.sha256(os.fsencode(target.name)).hexdigest()[:8]}-"
-    try:
+    with writing(path):
         _remove_abandoned(target.parent, prefix)
-        _write_and_replace(target, prefix, write)
-    except OSError as error:
-        kept = " (old file kept)" if target.exists() else ""
-        raise OutputError(f"cannot write {name}: {_reason(error)}{kept}.") from error
-    flush_folder(target.parent)
-
-
-def _write_and_replace(target: Path, prefix: str, write: Callable[[BinaryIO], object]) -> None:
-    descriptor, temporary = _locked_temporary(target.parent, prefix)
+        descriptor, temporary = _locked_temporary(target.parent, prefix)
+    stream = os.fdopen(descriptor, "wb")
     try:
-        with os.fdopen(descriptor, "wb") as stream:
+        with writing(path):
             if target.exists():
                 os.fchmod(descriptor, stat.S_IMODE(target.stat().st_mode))
-            write(stream)
+        yield stream
+        with writing(path):
             stream.flush()
             os.fsync(descriptor)
             os.replace(temporary, target)
@@ -80,6 +83,30 @@ def _write_and_replace(target: Path, prefix: str, write: Callable[[BinaryIO], ob
         with suppress(FileNotFoundError):
             temporary.unlink()
         raise
+    finally:
+        with suppress(OSError):  # what is still in the buffer after a failure may not fit on the disk
+            stream.close()
+    flush_folder(target.parent)
+
+
+@contextmanager
+def writing(path: str | Path) -> Iterator[None]:
+    """Say of what the system refuses that the file cannot be written, and whether an old one was kept.
+
+    Examples
+    --------
+    >>> with writing("runs/bags.csv"):
+    ...     raise OSError(errno.ENOSPC, "No space left on device")
+    Traceback (most recent call last):
+    psimil.foundations.errors.OutputError: cannot write bags.csv: no space left.
+    """
+    try:
+        yield
+    except OutputError:
+        raise
+    except OSError as error:
+        kept = " (old file kept)" if os.path.exists(os.path.realpath(path)) else ""
+        raise OutputError(f"cannot write {Path(path).name}: {_reason(error)}{kept}.") from error
 
 
 def _locked_temporary(directory: Path, prefix: str) -> tuple[int, Path]:

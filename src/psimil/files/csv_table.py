@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from psimil.files.atomic import atomic_write
+from psimil.files.atomic import atomic_stream, writing
 from psimil.files.paths import as_path
 from psimil.foundations.errors import InputError
 
@@ -47,16 +48,39 @@ def write_table(frame: pd.DataFrame, path: str | Path) -> None:
     path = as_path(path)
     if not hasattr(frame, "isetitem"):
         raise InputError(f"frame must be a pandas DataFrame, got {type(frame).__name__}.")
-    safe = frame.rename(columns=guarded)
-    texts = [list(safe.columns)]
-    for position, dtype in enumerate(frame.dtypes):
-        if dtype.kind not in "biufcmM":
-            texts.append([guarded(cell) for cell in frame.iloc[:, position]])
-            safe.isetitem(position, texts[-1])
-    how = quoting(chain.from_iterable(texts))
-    atomic_write(
-        path, lambda stream: safe.to_csv(stream, index=False, lineterminator="\n", encoding="utf-8", quoting=how)
-    )
+    with growing_table(path) as add:
+        add(frame)
+
+
+@contextmanager
+def growing_table(path: str | Path) -> Iterator[Callable[[pd.DataFrame], None]]:
+    r"""A function that adds rows to a table, which is there as a whole at the end, as :func:`write_table` writes it.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import pandas as pd
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     with growing_table(Path(directory) / "bags.csv") as add:
+    ...         add(pd.DataFrame({"bag": ["a"], "log_odds": [-0.5]}))
+    ...         add(pd.DataFrame({"bag": ["b"], "log_odds": [2.0]}))
+    ...     (Path(directory) / "bags.csv").read_text()
+    'bag,log_odds\na,-0.5\nb,2.0\n'
+    """
+    with atomic_stream(path) as stream:
+
+        def add(frame: pd.DataFrame) -> None:
+            safe = frame.rename(columns=guarded)
+            texts = [list(safe.columns)]
+            for position, dtype in enumerate(frame.dtypes):
+                if dtype.kind not in "biufcmM":
+                    texts.append([guarded(cell) for cell in frame.iloc[:, position]])
+                    safe.isetitem(position, texts[-1])
+            how, header = quoting(chain.from_iterable(texts)), stream.tell() == 0
+            with writing(path):
+                safe.to_csv(stream, header=header, index=False, lineterminator="\n", encoding="utf-8", quoting=how)
+
+        yield add
 
 
 def quoting(cells: Iterable[Any]) -> Literal[0, 2]:

@@ -6,14 +6,14 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from psimil.files.atomic import atomic_write, flush_folder
-from psimil.files.csv_table import write_table
+from psimil.files.csv_table import growing_table, write_table
 from psimil.files.folders import exchange, is_folder, lock_folder
 from psimil.foundations.errors import OutputError
 
@@ -77,6 +77,10 @@ class RunDirectory:
     def write_table(self, name: str, frame: pd.DataFrame) -> None:
         """A CSV file."""
         write_table(frame, self.file(name))
+
+    def growing_table(self, name: str) -> AbstractContextManager[Callable[[pd.DataFrame], None]]:
+        """A CSV file to which rows are added, see :func:`psimil.files.csv_table.growing_table`."""
+        return growing_table(self.file(name))
 
     def figure(self, name: str) -> Path:
         """Where to write the picture ``name``; its PDF and CSV go beside it."""

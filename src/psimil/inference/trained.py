@@ -157,6 +157,7 @@ class TrainedModel:
         level: float = 0.95,
         joint: bool = False,
         latent: tuple[Array, Array] | None = None,
+        rng: np.random.Generator | None = None,
     ) -> Prediction:
         """Bag and instance probabilities with uncertainty.
 
@@ -168,9 +169,10 @@ class TrainedModel:
         level : mass of the credible intervals.
         joint : also compute the bag's standard deviation with the correlation between its instances kept.
         latent : what :meth:`latent` gives for the instances, if it is at hand.
+        rng : of the draws of "sample" and ``joint``; None begins them with the model's seed.
         """
         with single_threaded_blas():
-            bags, rng = self.seen(bags), np.random.default_rng(self.seed)
+            bags, rng = self.seen(bags), np.random.default_rng(self.seed) if rng is None else rng
             if self.by_draws:
                 found = self._drawn(bags, raw=raw, level=level)
                 return replace(found, joint_std=found.std) if joint else found
@@ -225,7 +227,7 @@ class TrainedModel:
         parts = list(ordered_map(part, split_bags(bags.offsets, max(ROWS // len(task.v), 1))))
         return self.put_together(bags, parts, level)
 
-    def put_together(self, bags: Bags, parts: list[Drawn], level: float) -> Prediction:
+    def put_together(self, bags: BagLayout | Bags, parts: list[Drawn], level: float) -> Prediction:
         """The prediction from what :meth:`draw_task` says of some bags at a time, in their order."""
         found = all_drawn(parts)
         return Prediction(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from psimil.inference.prediction import Prediction
@@ -89,7 +91,7 @@ def difference_words(prediction: Prediction, bag: int, words: Words) -> str:
 
 
 def referral_words(prediction: Prediction) -> str:
-    """How many bags are to be referred, and why.
+    """How many bags are to be referred, and why: :func:`reasons_counted` of one prediction.
 
     Examples
     --------
@@ -100,8 +102,18 @@ def referral_words(prediction: Prediction) -> str:
     >>> referral_words(found).partition(" reader")[0].split(" ", 1)[1]
     'to refer to a'
     """
-    counts = {short: int((prediction.reason == why).sum()) for short, why in
-              ((NEAR, NEAR), (UNLIKE, UNLIKE), ("both", BOTH))}  # fmt: skip
+    return reasons_counted(Counter(prediction.reason.tolist()))
+
+
+def reasons_counted(reasons: Mapping[str, int]) -> str:
+    """The same from the number of bags for every reason.
+
+    Examples
+    --------
+    >>> reasons_counted({NEAR: 2, BOTH: 1, "": 5})
+    '3 to refer to a reader (2 near the threshold, 1 both)'
+    """
+    counts = {short: reasons.get(why, 0) for short, why in ((NEAR, NEAR), (UNLIKE, UNLIKE), ("both", BOTH))}
     parts = [f"{n} {short}" for short, n in counts.items() if n]
     return f"{sum(counts.values())} to refer to a reader" + (f" ({', '.join(parts)})" if parts else "")
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 
 UNKNOWN = -1
+LARGEST = 500_000  # instances of one file, which is made and read as a whole
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,12 +164,7 @@ class ResultSet:
     def save(self, run: RunDirectory) -> None:
         """Write results.safetensors among the files of a run; with a warning, nothing, when it would be too large."""
         if self.nbytes > 0.9 * MAX_BYTES:  # ids and notes come on top
-            warnings.warn(
-                f"{NAME} is left out: {int(self.prediction.offsets[-1])} instances are too many for one page. "
-                "Predict fewer bags at a time to view them.",
-                DataWarning,
-                stacklevel=2,
-            )
+            warn_of_size(int(self.prediction.offsets[-1]))
             return
         self.write(run.file(NAME))
 
@@ -279,6 +275,16 @@ class ResultSet:
             arrays.get("own_effect"),
             arrays.get("bag_effect"),
         )
+
+
+def warn_of_size(instances: int) -> None:
+    """Say that results of so many instances, more than :data:`LARGEST` or too large, are not written."""
+    warnings.warn(
+        f"{NAME} is left out: {instances} instances are too many for one page. "
+        "Predict fewer bags at a time to view them.",
+        DataWarning,
+        stacklevel=3,
+    )
 
 
 def _labels(known: Array | None, n: int) -> Array:

@@ -20,7 +20,7 @@ Array = NDArray[Any]
 MOST = 5  # features named per instance
 LIMIT = 5_000_000  # instances times features above which nothing is worked out
 WORK = 5e11  # multiplications above which nothing is worked out, about a quarter of a minute
-BLOCK = 4_000_000  # numbers in memory at a time
+BLOCK = 1_000_000  # numbers in memory at a time
 
 
 class Telling(NamedTuple):
@@ -68,12 +68,10 @@ def telling_features(model: TrainedModel, bags: Bags, most: int = MOST) -> Telli
     N, D = bags.n_instances, len(model.scaling.location)
     if N * D > LIMIT or float(N) * D * D * len(model.gp.Z) > WORK:
         return None
-    X = np.asarray(model.seen(bags).X, dtype=np.float64)
+    rows, step = model.seen(bags).stream, max(1, BLOCK // D)
     with single_threaded_blas():
-        effects = _effects(model, X)
-    order = np.argsort(-np.abs(effects), axis=1, kind="stable")[:, :most].astype(np.int64)
-    values = np.take_along_axis(X, order, axis=1)
-    return Telling(order, values, np.take_along_axis(effects, order, axis=1))
+        parts = [_telling(model, np.asarray(rows[a : a + step], dtype=np.float64), most) for a in range(0, N, step)]
+    return Telling(*map(np.concatenate, zip(*parts, strict=True)))
 
 
 def owed_to_bag(model: TrainedModel, bags: Bags) -> Owed | None:
@@ -112,20 +110,22 @@ def owed_to_bag(model: TrainedModel, bags: Bags) -> Owed | None:
     return Owed(0.5 * (both - bag + own - neither), 0.5 * (both - own + bag - neither))
 
 
+def _telling(model: TrainedModel, X: Array, most: int) -> Telling:
+    """Of some instances X (n, D)."""
+    effects = _effects(model, X)
+    order = np.argsort(-np.abs(effects), axis=1, kind="stable")[:, :most].astype(np.int64)
+    return Telling(order, *(np.take_along_axis(values, order, axis=1) for values in (X, effects)))
+
+
 def _effects(model: TrainedModel, X: Array) -> Array:
-    """(N, D) change of the latent mean when each feature alone is taken away."""
-    N, D = X.shape
-    location = model.scaling.location
-    effects = np.empty((N, D))
-    rows = max(1, min(N, BLOCK // D))
-    columns = max(1, BLOCK // (rows * D))
-    for start in range(0, N, rows):
-        block = X[start : start + rows]
-        whole = model.latent(block)[0]
-        for first in range(0, D, columns):
-            left_out = np.arange(first, min(first + columns, D))
-            copies = np.repeat(block[None], len(left_out), axis=0)
-            copies[np.arange(len(left_out)), :, left_out] = location[left_out, None]
-            without = model.latent(copies.reshape(-1, D))[0].reshape(len(left_out), -1)
-            effects[start : start + rows, left_out] = (whole - without).T
+    """(n, D) change of the latent mean when each feature alone is taken away."""
+    D, location = X.shape[1], model.scaling.location
+    effects, whole = np.empty(X.shape), model.latent(X)[0]
+    columns = max(1, BLOCK // X.size)
+    for first in range(0, D, columns):
+        left_out = np.arange(first, min(first + columns, D))
+        copies = np.repeat(X[None], len(left_out), axis=0)
+        copies[np.arange(len(left_out)), :, left_out] = location[left_out, None]
+        without = model.latent(copies.reshape(-1, D))[0].reshape(len(left_out), -1)
+        effects[:, left_out] = (whole - without).T
     return effects

@@ -1,0 +1,80 @@
+"""What ``psimil predict`` writes of a table, range by range, so that its size does not matter."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from psimil.cli.results import bag_frame
+from psimil.data.bagtable import BagTable
+from psimil.estimators.psi_vgpmil import PsiVGPMIL
+from psimil.files.rundir import RunDirectory
+from psimil.foundations.phases import tell
+from psimil.inference.predicted_ranges import RANGE_ROWS, whole
+from psimil.inference.prediction import Prediction
+from psimil.model.bags import Bags
+from psimil.results.result_set import LARGEST, warn_of_size
+from psimil.results.tabular_results import tabular_results
+
+
+@dataclass
+class Counts:
+    """How many bags were called and referred, and for what reasons."""
+
+    facts: Counter[str] = field(default_factory=Counter)
+    reasons: Counter[str] = field(default_factory=Counter)
+
+    def add(self, found: Prediction) -> None:
+        """Count the bags of a range."""
+        of_bags = {"called_positive": found.label, "to_refer": found.refer, "novel": found.novel}
+        self.facts.update({name: int(flags.sum()) for name, flags in of_bags.items()})
+        self.reasons.update(found.reason.tolist())
+
+
+def write_prediction(
+    run: RunDirectory,
+    table: BagTable,
+    estimator: PsiVGPMIL,
+    client: Any = None,
+    *,
+    file: Path | None = None,
+    image_size: tuple[int, int] | None = None,
+) -> Counts:
+    """Write bags.csv, instances.csv and, of no more than 500 000 instances, the results for viewer and report.
+
+    Parameters
+    ----------
+    table : with the features of the model in its order.
+    client : of a Dask cluster; None predicts here.
+    file, image_size : as of :func:`psimil.results.tabular_results.tabular_results`.
+    """
+    counts, kept, N = Counts(), list[Prediction](), table.bags.n_instances
+    with run.growing_table("bags.csv") as add_bags, run.growing_table("instances.csv") as add_instances:
+        for part in _predictions(estimator, table.bags, client):
+            add_bags(bag_frame(part))
+            add_instances(part.to_frame("instance"))
+            counts.add(part)
+            if N <= LARGEST:
+                kept.append(replace(part))  # without what it has worked out for the tables
+    if N > LARGEST:
+        warn_of_size(N)
+        return counts
+    tell("tables", 0, 1)
+    found = whole(kept)
+    kept.clear()  # before there are two copies of it
+    tabular_results(table, found, estimator, file=file, image_size=image_size).save(run)
+    return counts
+
+
+def _predictions(estimator: PsiVGPMIL, bags: Bags, client: Any) -> Iterator[Prediction]:
+    """Of ranges of bags; of all in one where the rows of the file do not come bag after bag, which tables restore."""
+    ordered = bags.rows is None or bool((bags.rows[1:] > bags.rows[:-1]).all())
+    rows = RANGE_ROWS if ordered else bags.n_instances
+    if client is None:
+        return estimator.predict_ranges(bags, chunk_size=rows)
+    from psimil.cluster import predict_ranges
+
+    return predict_ranges(estimator.model_, bags, client, rows)
