@@ -147,7 +147,7 @@ def test_checkpoints_of_other_fits_and_damaged_ones_are_refused(data, tmp_path):
             model.fit(bags, labels, checkpoint=file)
     for bad in (b"", good[:100], good[:-8], good[:-1] + bytes([good[-1] ^ 1]), b"{}" * 50):
         file.write_bytes(bad)
-        with pytest.raises(InputError, match=r"checkpoint fit.part is not valid: .* Remove it"):
+        with pytest.raises(InputError, match=r"checkpoint fit.part is not valid: .* Name another file"):
             VGPMIL(**short).fit(bags, y, checkpoint=file)
     with pytest.raises(InputError, match="is not a checkpoint"):
         VGPMIL(**short).fit(bags, y, checkpoint=tmp_path)
