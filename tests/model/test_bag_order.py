@@ -156,3 +156,8 @@ def test_links_that_are_not_of_these_bags_are_refused(links, said):
 def test_links_that_are_no_numbers_are_refused():
     with pytest.raises(InputError):
         Bags([[1.0], [2.0], [3.0]], [0, 2, 3], links=["a", "b", "c"])
+
+
+def test_positions_that_occur_twice_leave_the_links_of_the_others():
+    assert linked(np.array([0, 6]), np.array([0.0, 0.0, 1.0, 1.0, 2.0, 9.0]))[1].tolist() == [1, 1, 1, 1, 0, 0]
+    assert linked(np.array([0, 3]), np.zeros(3))[1].tolist() == [1, 1, 0]
