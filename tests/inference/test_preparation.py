@@ -5,7 +5,7 @@ import pytest
 
 from psimil import RBF, Bags, HyperbolicSecant
 from psimil.inference.options import Options
-from psimil.inference.preparation import Supervision, choose_sparse_gp, prepare_in_memory
+from psimil.inference.preparation import Supervision, choose_sparse_gp, prepare_in_memory, prepare_streamed
 from psimil.inference.sparse_gp import Scaling
 
 BAGS = Bags.from_list(list(np.random.default_rng(0).normal(5.0, 2.0, size=(8, 4, 3))))
@@ -28,6 +28,21 @@ def test_features_are_standardised_unless_they_are_to_stay_as_they_are():
     np.testing.assert_allclose(X.mean(axis=0), 0.0, atol=1e-12)
     np.testing.assert_allclose(X.std(axis=0), 1.0, rtol=1e-12)
     np.testing.assert_array_equal(X_of(standardize=False), BAGS.X)
+
+
+@pytest.mark.parametrize(
+    "prepare", [lambda *a: prepare_in_memory(*a, None), prepare_streamed], ids=["memory", "stream"]
+)
+def test_a_bag_without_weight_moves_neither_scale_nor_inducing_points(prepare):
+    """As if it were absent, however far out it lies."""
+    more = Bags.from_list([*BAGS, np.full((3, 3), 1e4)])
+    silent = Supervision(np.append(SUPERVISION.T, 1), np.append(SUPERVISION.weights, 0.0))
+    options = Options(HyperbolicSecant(), n_inducing=6)
+    alone = prepare(BAGS, SUPERVISION, options, np.random.default_rng(0))
+    found = prepare(more, silent, options, np.random.default_rng(0))
+    np.testing.assert_array_equal(found.scaling.location, alone.scaling.location)
+    np.testing.assert_array_equal(found.scaling.scale, alone.scaling.scale)
+    np.testing.assert_array_equal(found.gp.Z, alone.gp.Z)
 
 
 def test_inducing_points_are_given_in_the_units_of_the_features():

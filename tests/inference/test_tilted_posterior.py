@@ -148,7 +148,7 @@ def test_the_variational_algorithm_ends_with_tilted_steps():
     for seed in SEEDS[4]:
         problem, gp = problem_of(seed)
         algorithm, truth = Variational(Options(), seed=0), compared(seed, 4)[0]
-        start = algorithm.begin(gp, np.zeros(3), problem, problem, None, whole=True)
+        start = algorithm.begin(gp, None, problem, problem, None, whole=True)
         records = list(islice(algorithm.passes(problem, KernelState(gp, start)), STEPS))
         stages = [one.stage for one in records]
         assert stages == sorted(stages) and set(stages) == {0, 1}

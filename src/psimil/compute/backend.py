@@ -69,8 +69,11 @@ class Backend(Protocol):
     def transposed_products(self, V: Any, G: Array) -> Array:
         """V' G' (M, S) for G (S, n)."""
 
-    def weighted_sums(self, V: Any, weights: Array, linear: Array) -> tuple[Array, Array]:
-        """V' diag(weights) V (M, M), symmetric, and V' linear (M,); weights may be negative."""
+    def weighted_sums(self, V: Any, weights: Array, linear: Array, precision: Any = float) -> tuple[Array, Array]:
+        """V' diag(weights) V (M, M), symmetric, in this precision at most, and V' linear (M,).
+
+        Weights may be negative.
+        """
 
     def bag_gram(self, V: Any, r: Array, offsets: Array, sign: Array) -> Array:
         """The sum over bags of sign_b (V_b' r_b) (V_b' r_b)', (M, M).

@@ -176,28 +176,27 @@ class NumpyBackend:
             total += share
         return total
 
-    def weighted_sums(self, V: Array, weights: Array, linear: Array) -> tuple[Array, Array]:
+    def weighted_sums(self, V: Array, weights: Array, linear: Array, precision: Any = float) -> tuple[Array, Array]:
         """Symmetric products per chunk, summed over a few parts whose number depends on the rows alone."""
-        M, dtype, step = V.shape[1], V.dtype, chunk_rows(V.shape[1], V.dtype)
-        root, linear = np.sqrt(np.abs(weights)).astype(dtype)[:, None], linear.astype(dtype, copy=False)
+        M, dtype, step = V.shape[1], min(V.dtype, np.dtype(precision)), chunk_rows(V.shape[1], V.dtype)
+        root, linear = np.sqrt(np.abs(weights)).astype(dtype)[:, None], linear.astype(V.dtype, copy=False)
         parts = min(GRAM_PARTS, 1 + len(V) // GRAM_ROWS)
         ends = [len(V) * i // parts for i in range(parts + 1)]
 
         def part(i: int) -> tuple[Array, Array]:
-            gram, sums = np.zeros((M, M), dtype=dtype), np.zeros(M, dtype=dtype)
+            gram, sums = np.zeros((M, M), dtype=dtype), np.zeros(M, dtype=V.dtype)
             for start in range(ends[i], ends[i + 1], step):
                 rows = slice(start, min(start + step, ends[i + 1]))
                 W = scratch("W", V[rows].shape, dtype)
                 negative = weights[rows] < 0
                 if negative.any():  # these rows last, and their product taken away
                     order = np.argsort(negative, kind="stable")
-                    np.take(V[rows], order, axis=0, out=W)
-                    W *= root[rows][order]
+                    np.multiply(V[rows][order], root[rows][order], out=W, casting="same_kind")
                     first = len(W) - int(negative.sum())
                     add_gram(gram, W[:first])
                     add_gram(gram, W[first:], -1.0)
                 else:
-                    add_gram(gram, np.multiply(V[rows], root[rows], out=W))
+                    add_gram(gram, np.multiply(V[rows], root[rows], out=W, casting="same_kind"))
                 sums += linear[rows] @ V[rows]
             return gram, sums
 

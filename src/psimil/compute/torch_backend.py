@@ -85,8 +85,8 @@ class TorchBackend:
             total = torch.addmm(total, V[rows].T, _like(G[:, rows].T, V))
         return _host(total)
 
-    def weighted_sums(self, V: Tensor, weights: Array, linear: Array) -> tuple[Array, Array]:
-        """Summed on the device."""
+    def weighted_sums(self, V: Tensor, weights: Array, linear: Array, precision: Any = float) -> tuple[Array, Array]:
+        """Summed on the device, in the precision of V."""
         total, sums = V.new_zeros((V.shape[1], V.shape[1])), V.new_zeros(V.shape[1])
         for rows in _pieces(len(V)):
             W = V[rows] * _like(np.sqrt(np.abs(weights[rows])), V)[:, None]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 
 BATCHES_TOL = 5e-4  # nats per bag by which a pass' worth of minibatches raises the bound, at most, once it has settled
-BEFORE_TILTING = 2e-3  # nats per direction left to the bound's own fixed point when steps on tilted densities begin
+BEFORE_TILTING = 1e-2  # nats per direction left to the bound's own fixed point when steps on tilted densities begin
 COARSER = 4  # times fewer draws until then, where groups of bags have their own
 MORE_STEPS = 12  # to the posterior of bags that come later, at most
 SETTLING = 5  # passes that a bound takes to settle after the last step of the kernel, at least
@@ -106,13 +106,20 @@ class Algorithm(Protocol):
         """The rise of a score that early stopping ignores."""
 
     def begin(
-        self, gp: SparseGP, m: Array, sample: Shard, shards: Shards, warm: Posterior | None, *, whole: bool
+        self,
+        gp: SparseGP,
+        start: Posterior | None,
+        sample: Shard,
+        shards: Shards,
+        warm: Posterior | None,
+        *,
+        whole: bool,
     ) -> Posterior:
         """The first q(v) of all data from a sample of the bags.
 
         Parameters
         ----------
-        m : (M,) mean to start from.
+        start : q(v) of the sample with this kernel, where it is known.
         warm : q(v) of another model with this kernel, if there is one.
         whole : passes over all data follow, not minibatches.
         """
@@ -135,7 +142,7 @@ class Algorithm(Protocol):
 
 @dataclass(frozen=True)
 class Variational:
-    """The Gaussian q(v) that maximises the bound of the bag likelihood: damped natural-gradient steps from the mode."""
+    """The Gaussian q(v) that maximises the bound of the bag likelihood: damped natural-gradient steps."""
 
     options: Options
     seed: int
@@ -146,17 +153,23 @@ class Variational:
     tolerance: ClassVar[float] = 0.0
 
     def begin(
-        self, gp: SparseGP, m: Array, sample: Shard, shards: Shards, warm: Posterior | None, *, whole: bool
+        self,
+        gp: SparseGP,
+        start: Posterior | None,
+        sample: Shard,
+        shards: Shards,
+        warm: Posterior | None,
+        *,
+        whole: bool,
     ) -> Posterior:
-        """The mode of all data, or of the sample with the precision of all data."""
-        posterior = newton(sample, gp, m)
-        if len(sample.labels.T) < len(shards.labels.T):
-            factor = float(shards.weights.sum() / sample.weights.sum())
-            posterior = newton(shards, gp, posterior.m) if whole else with_more_data(posterior, factor)
+        """That of the sample, or about its mode; before minibatches with the precision of all data."""
+        found = newton(sample, gp, np.zeros(gp.size)) if start is None else start
+        if not whole:
+            found = with_more_data(found, float(shards.weights.sum() / sample.weights.sum()))
         if warm is not None:  # the better one: the other model may have been of other labels
             noise = Draws.for_bags(gp.size, shards.labels, self.seed)
-            posterior = max(warm, posterior, key=lambda q: iterate_at(shards, gp, q, noise).bound.total)
-        return posterior
+            found = max(warm, found, key=lambda q: iterate_at(shards, gp, q, noise).bound.total)
+        return found
 
     def started(self, state: KernelState, shards: Shards, rng: np.random.Generator) -> KernelState:
         """The state itself."""

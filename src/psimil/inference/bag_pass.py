@@ -177,7 +177,7 @@ def run_bag_pass(shard: Shard, gp: SparseGP, draws: Draws, *, tilted: bool = Fal
     v = draws if A is None else draws.times(A)  # V = [K_xz, b] A: the same with A v, and sums whitened at the end
     curvature, gradient = np.zeros((gp.size, gp.size)), np.zeros(gp.size)
     likelihood, log_means = np.zeros((len(v.blocks), v.blocks.shape[2])), 0.0
-    sign = shard.likelihood.sign(shard.labels)
+    sign, precision = shard.likelihood.sign(shard.labels), draws.precision if A is None else np.float64
     for bags in shard.blocks:
         rows, ranges = bags.rows, v.ranges(shard, bags)
         V, _ = shard.features(gp, bags)
@@ -187,7 +187,7 @@ def run_bag_pass(shard: Shard, gp: SparseGP, draws: Draws, *, tilted: bool = Fal
             log_means += of_means
         part, labels = sites.taken(rows), shard.labels.chunk(bags.first, bags.last)
         sums = part.curvature.sums(
-            V, w[rows], part.gradient, labels, sign[bags.first : bags.last], shard.backend, draws.precision
+            V, w[rows], part.gradient, labels, sign[bags.first : bags.last], shard.backend, precision
         )
         curvature, gradient = curvature + sums[0], gradient + sums[1]
     if A is not None:

@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from psimil.foundations.errors import InputError
-from psimil.inference.options import Options, Progress
+from psimil.inference.options import Progress
 
 NONE = "none"  # of rows of the history
 Row = dict[str, Any]
 
 
-def contexts_of(options: Options, begun: Progress | None = None, *, warm: bool = False) -> tuple[str | None, ...]:
-    """The contexts that a fit learns a kernel with, each "bag" or None: one, or two to choose from.
+def contexts_of(begun: Progress | None = None, *, warm: bool = False) -> tuple[str | None, ...]:
+    """The contexts that a fit learns a kernel with, each "bag" or None: two to choose from, or the one chosen before.
 
     Parameters
     ----------
@@ -26,11 +26,9 @@ def contexts_of(options: Options, begun: Progress | None = None, *, warm: bool =
 
     Examples
     --------
-    >>> contexts_of(Options(context="bag")), contexts_of(Options(context="auto"))
-    (('bag',), (None, 'bag'))
+    >>> contexts_of()
+    (None, 'bag')
     """
-    if options.context != "auto":
-        return (options.context,)
     if warm:
         raise InputError('context="auto" cannot be judged on a warm start. Give context="bag" or None.')
     return (None, "bag") if begun is None else (preferred_context(begun.history),)

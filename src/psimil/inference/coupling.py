@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from psimil.inference.kernel_learning import noise_of, settled
 from psimil.inference.shards import Shard
-from psimil.inference.sparse_gp import SparseGP
+from psimil.inference.sparse_gp import Posterior, SparseGP
 from psimil.inference.variational import Iterate, newton
 
 Array = NDArray[Any]
@@ -26,19 +26,20 @@ POINTS = 200  # inducing points, at most
 SETTLING = 12  # steps of q(v) for every J, at most
 
 
-def learn_coupling(shard: Shard, gp: SparseGP, m: Array, seed: int) -> tuple[Iterate, float]:
+def learn_coupling(shard: Shard, gp: SparseGP, start: Posterior | None, seed: int) -> tuple[Iterate, float]:
     """J >= 0 and an iterate with it, for a kernel that stays.
 
     Parameters
     ----------
     shard : the bags, with links of strength 1.
-    m : (M,) mean of q(v) to start from.
+    start : q(v) to start from, such as that without links; None for the mode.
     """
     if len(gp.Z) > POINTS:
         gp = gp.rebuilt(gp.kernel, gp.Z[:: -(-len(gp.Z) // POINTS)])
-        m = np.zeros(gp.size)
+        start = None
     noise, centre = noise_of(gp, shard, seed), shard.coupled(CENTRE)
-    found = {CENTRE: settled(centre, gp, newton(centre, gp, m), noise, SETTLING)}
+    start = newton(centre, gp, np.zeros(gp.size)) if start is None else start
+    found = {CENTRE: settled(centre, gp, start, noise, SETTLING)}
 
     def score(J: float) -> float:
         return found[J].log_evidence - 0.5 * ((J - CENTRE) / DEVIATION) ** 2

@@ -57,15 +57,17 @@ def prepare_in_memory(
     bags: Bags, supervision: Supervision, options: Options, rng: np.random.Generator, previous: TrainedModel | None
 ) -> Prepared:
     """All data in one shard; scaling and inducing points are those of ``previous`` if there is one."""
+    counted, told = weighing(bags, supervision)
     if previous is not None:
         scaling = previous.scaling
     else:
         own = bags.n_features // PARTS if options.context else None
-        scaling = Scaling.fit(bags.X, own) if options.standardize else Scaling.identity(bags.n_features)
+        scaling = Scaling.fit(counted.X, own) if options.standardize else Scaling.identity(bags.n_features)
     X = scaling.apply(bags.X, options.dtype)
     if previous is None:
         tell(INDUCING, 0, 1)
-    gp = previous.gp if previous else choose_sparse_gp(X, scaling, bags, supervision, options, rng, len(X))
+        seen = X if counted is bags else scaling.apply(counted.X, options.dtype)
+    gp = previous.gp if previous else choose_sparse_gp(seen, scaling, counted, told, options, rng, len(seen))
     kept = options.chunk_size is None and X.itemsize * len(X) * gp.size <= KEPT_BYTES
     shard = Shard(
         X,
@@ -79,6 +81,21 @@ def prepare_in_memory(
         whole=kept,
     )
     return Prepared(scaling, gp, shard)
+
+
+def weighing(bags: Bags, supervision: Supervision) -> tuple[Bags, Supervision]:
+    """The bags whose weight is not 0, in memory, with labels and weights; all of them where every bag has a weight.
+
+    Examples
+    --------
+    >>> bags, told = weighing(Bags.from_list([[[1.0]], [[2.0]]]), Supervision(np.array([0, 1]), np.array([0.0, 2.0])))
+    >>> bags.X.tolist(), told.T.tolist()
+    ([[2.0]], [1])
+    """
+    if supervision.weights.all():
+        return bags, supervision
+    chosen = np.flatnonzero(supervision.weights)
+    return bags[chosen], Supervision(supervision.T[chosen], supervision.weights[chosen])
 
 
 def unit_links(bags: Bags, options: Options) -> Array | None:
@@ -107,7 +124,8 @@ def prepare_streamed(
     """Many shards, of whose rows nothing is kept; ``bags.X`` need not be in memory."""
     check_streamable(options)
     own = bags.n_features // PARTS if options.context else None
-    scaling = streamed_scaling(bags, own) if options.standardize else Scaling.identity(bags.n_features)
+    counted = supervision.weights > 0
+    scaling = streamed_scaling(bags, own, counted) if options.standardize else Scaling.identity(bags.n_features)
     rows = options.chunk_size or SHARD_ROWS
     shards = StreamedShards(
         bags.stream,
@@ -184,7 +202,9 @@ def sampled_sparse_gp(
     N, D = bags.n_instances, bags.n_features
     wanted = 2 * SAMPLE_PER_POINT * (inducing_for(N, D) if options.n_inducing == "auto" else int(options.n_inducing))
     share = min(1.0, wanted / N)
-    chosen = np.sort(rng.choice(len(bags), max(2, min(len(bags), int(np.ceil(share * len(bags))))), replace=False))
+    counted = np.flatnonzero(supervision.weights)
+    size = max(2, min(len(counted), int(np.ceil(share * len(counted)))))
+    chosen = np.sort(counted[rng.choice(len(counted), min(size, len(counted)), replace=False)])
     sample = bags[chosen]
     part = Supervision(supervision.T[chosen], supervision.weights[chosen])
     return choose_sparse_gp(scaling.apply(sample.X, options.dtype), scaling, sample, part, options, rng, N)
@@ -234,28 +254,36 @@ def representative_bags(T: Array, sizes: Array, rng: np.random.Generator) -> Arr
     return np.sort(order[: min(enough, fitting)])
 
 
-def streamed_scaling(bags: Bags, own: int | None = None) -> Scaling:
+def streamed_scaling(bags: Bags, own: int | None = None, counted: Array | None = None) -> Scaling:
     """Mean and standard deviation of each feature over all instances, some at a time; ``own`` as of Scaling.fit.
+
+    Parameters
+    ----------
+    counted : (B,) which bags count; None for all.
 
     Examples
     --------
     >>> streamed_scaling(Bags.from_list([[[0.0], [2.0]], [[4.0]]])).location
     array([2.])
     """
-    N = bags.n_instances
+    N, D = bags.n_instances, bags.n_features
+    heard = np.ones(N, dtype=bool) if counted is None else np.repeat(counted, bags.sizes)
     if N <= SCALING_ROWS:
-        return Scaling.fit(np.asarray(bags.X[:N]), own)
-    total, low, high = (np.zeros(bags.n_features) for _ in range(3))
+        return Scaling.fit(np.asarray(bags.X[:N])[heard], own)
+    total, low, high = np.zeros(D), np.full(D, np.inf), np.full(D, -np.inf)
     pieces = [slice(a, min(a + SCALING_ROWS, N)) for a in range(0, N, SCALING_ROWS)]
-    low[:], high[:] = np.inf, -np.inf
+
+    def read(number: int, rows: slice) -> Array:
+        tell(SCALING, number, 2 * len(pieces))
+        X: Array = np.asarray(bags.stream[rows], dtype=np.float64)
+        return np.asarray(X[heard[rows]])
+
     for number, rows in enumerate(pieces):
-        tell(SCALING, number, 2 * len(pieces))
-        X = np.asarray(bags.stream[rows], dtype=np.float64)
+        X = read(number, rows)
         total += X.sum(axis=0)
-        low, high = np.minimum(low, X.min(axis=0)), np.maximum(high, X.max(axis=0))
-    location, square = total / N, np.zeros(bags.n_features)
+        low, high = np.minimum(low, X.min(axis=0, initial=np.inf)), np.maximum(high, X.max(axis=0, initial=-np.inf))
+    location, square = total / heard.sum(), np.zeros(D)
     for number, rows in enumerate(pieces, start=len(pieces)):
-        tell(SCALING, number, 2 * len(pieces))
-        square += np.square(np.asarray(bags.stream[rows], dtype=np.float64) - location).sum(axis=0)
-    scale = np.sqrt(square / N)
+        square += np.square(read(number, rows) - location).sum(axis=0)
+    scale = np.sqrt(square / heard.sum())
     return Scaling(location, np.where((high > low) & (scale > 0), scale, 1.0))

@@ -66,16 +66,16 @@ class Curvature:
     ) -> list[Array]:
         """V' diag(w) Lambda V (M, M) and V' diag(w) linear (M,) of rows V, w (n,) being the same throughout a bag.
 
-        Chains may be worked out in single ``precision``.
+        The products may be worked out in single ``precision``.
         """
         rest = self.diagonal
         for c, _ in self.chains:
             rest = rest - c
-        total, gradient = backend.weighted_sums(V, w * rest, w * linear)
+        total, gradient = backend.weighted_sums(V, w * rest, w * linear, precision)
         total += backend.bag_gram(V, np.sqrt(w) * self.vector, labels.offsets, sign)
         for c, rho in self.chains:
             W = backend.scanned(V, rho, labels.offsets, precision)
-            total += backend.weighted_sums(W, w * innovations(c, rho), 0.0 * w)[0]
+            total += backend.weighted_sums(W, w * innovations(c, rho), 0.0 * w, precision)[0]
         return [total, gradient]
 
 

@@ -36,7 +36,7 @@ from psimil.inference.preparation import (
 )
 from psimil.inference.sampled import log_posterior, sample, warn_if_bad
 from psimil.inference.shards import Shard
-from psimil.inference.sparse_gp import KernelState, SparseGP
+from psimil.inference.sparse_gp import KernelState, Posterior, SparseGP
 from psimil.inference.thresholds import taught
 from psimil.inference.trained import TrainedModel
 from psimil.inference.variational import Iterate
@@ -94,7 +94,9 @@ def train(
             if given is not None:
                 raise InputError(f"streaming and minibatches do not take {what}.")
     fits, origin = list[tuple[Fit, KernelState, Bags, Any]](), rng.bit_generator.state
-    for context in contexts_of(options, execution.begun, warm=previous is not None):
+    auto = options.context == "auto"
+    contexts = contexts_of(execution.begun, warm=previous is not None) if auto else (options.context,)
+    for context in contexts:
         rng.bit_generator.state = origin
         own, seen = replace(options, context=context), in_context(bags) if context else bags
         if streamed:
@@ -104,12 +106,12 @@ def train(
             prepared = prepare_in_memory(seen, supervision, own, rng, previous)
             seed = fits[0][0].seed if fits else int(rng.integers(2**31))  # both learn kernels on the same bags
         fit = Fit(prepared, own, callbacks, evaluation, execution, rng, seed, warm=previous is not None)
-        fit.judged, gp = options.context == "auto", prepared.gp
+        fit.judged, gp = auto, prepared.gp
         if fits:
             fit.history, fit.started = fits[0][0].history, fits[0][0].started
         state = KernelState(gp, previous.posterior) if previous else KernelState.first(gp)
         fits.append((fit, fit.begin(state, seen, supervision), seen, rng.bit_generator.state))
-    fit, state, seen, rng.bit_generator.state = fits[-1 if preferred_context(fits[0][0].history) else 0]
+    fit, state, seen, rng.bit_generator.state = fits[-1 if auto and preferred_context(fits[0][0].history) else 0]
     fits.clear()
     return fit.finish(fit.rest(state), seen, supervision)
 
@@ -160,10 +162,10 @@ class Fit:
 
     def _begin(self, state: KernelState, bags: Bags, supervision: Supervision) -> KernelState:
         """The learned kernel and, for the variational posterior, q(v) of the bags that it was learned on."""
-        options, whole, gp, m = self.options, self.shards.in_memory, state.gp, np.zeros(state.gp.size)
+        options, whole, gp, start = self.options, self.shards.in_memory, state.gp, None
         chosen = representative_bags(supervision.T, bags.sizes, np.random.default_rng(self.seed))
         if whole is not None and whole.keep and len(chosen) == len(bags):
-            sample, m = whole, state.posterior.m
+            sample = whole
         else:
             sample = shard_of(bags, supervision, self.options, self.prepared.scaling, chosen)
         if options.hyperparameters == "bound":
@@ -175,20 +177,21 @@ class Fit:
             if self.judged:
                 self.history[-1]["learned_log_evidence"] = record.log_evidence
             gp = gp.rebuilt(record.gp.kernel) if fewer else record.gp
-            m = m if fewer else record.posterior.m
+            start = None if fewer else record.posterior
         if options.labels == "chain":
-            sample = sample.coupled(self._link(sample, gp, m))
+            linked = self._link(sample, gp, start)
+            sample, start = sample.coupled(self.coupling), linked.posterior if linked.gp is gp else None
         warm = state.posterior if self.warm and gp is state.gp else None
         batches = self.execution.batch_bags is not None
-        return KernelState(gp, self.algorithm.begin(gp, m, sample, self.shards, warm, whole=not batches))
+        return KernelState(gp, self.algorithm.begin(gp, start, sample, self.shards, warm, whole=not batches))
 
-    def _link(self, sample: Shard, gp: SparseGP, m: Array) -> float:
+    def _link(self, sample: Shard, gp: SparseGP, start: Posterior | None) -> Iterate:
         """Learn how strongly neighbours are linked, and link them."""
-        record, J = learn_coupling(sample, gp, m, self.seed)
+        record, J = learn_coupling(sample, gp, start, self.seed)
         self._heard(replace(record, step=1 + sum(row["stage"] == "kernel" for row in self.history)))
         self.history[-1]["coupling"] = self.coupling = J
         self.shards = self.shards.coupled(J)
-        return J
+        return record
 
     def _heard(self, record: Iterate) -> bool:
         """Take a row of the kernel's steps into the history; whether a callback asks to stop."""
@@ -263,7 +266,8 @@ class Fit:
     def _model(self, record: Record) -> TrainedModel:
         o, made = self.options, (self.prepared.scaling, record.gp, record.next_posterior, self.options.aggregate)
         how: dict[str, Any] = {"dtype": o.dtype, "expectation": o.expectation, "joint": self.algorithm.joint}
-        how |= {"context": o.context is not None, "context_evidence": context_evidence(self.history)}
+        evidence = context_evidence(self.history) if self.judged else None
+        how |= {"context": o.context is not None, "context_evidence": evidence}
         return TrainedModel(*made, seed=self.seed, coupling=self.coupling, **how)
 
     def finish(self, record: Record, bags: Bags, supervision: Supervision) -> Training:

@@ -35,7 +35,10 @@ Array = NDArray[Any]
 FLOOR = 0.1  # smallest eigenvalue of a precision whose prior part is I
 SMALLEST_STEP, GROWTH = 1.0 / 8.0, 0.4  # of a step; and of what is left, for the next one to be larger
 SLACK = 0.25  # of the error of a bound, by which it may fall on the way to the fixed point
-OF_MEAN, LONGEST = 0.8, 2.0  # share of Newton's step for m that is taken, and its length in deviations at most
+OF_MEAN, LONGEST = (
+    0.8,
+    1.0,
+)  # share of Newton's step for m that is taken, and its root mean square in deviations, at most
 NEAR = 4.0  # times more or less precise than P may C be in any direction for a mean of the two to do
 NEWTON_STEPS, NEWTON_RISE = 50, 1e-3  # steps to the mode at most, and nats per bag below which it is found
 
@@ -153,7 +156,7 @@ def half_way(q: Posterior, C: Array, slope: Array, weight: float = 1.0) -> Poste
         R = floored(root @ root.T, FLOOR)
         move = vectors @ ((vectors.T @ solve_lower(q.R, slope)) / np.maximum(grown, np.abs(values)))
     length = float(np.sqrt(move @ move))
-    move *= min(OF_MEAN * weight, 1.0) * min(1.0, LONGEST / max(length, 1e-300))
+    move *= min(OF_MEAN * weight, 1.0) * min(1.0, LONGEST * np.sqrt(len(move)) / max(length, 1e-300))
     return Posterior(q.m + solve_lower(q.R, move, transposed=True), R)
 
 
