@@ -18,11 +18,11 @@ from timing import last_line
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 from chromium import Visit, chromium, why_not
-from psimil.ct.cohort import ReadingRules
-from psimil.ct.index import index_folder
-from psimil.ct.phantom_files import write_phantoms
-from psimil.ct.series import read_series
-from psimil.ct.windows import BLOOD, apply_windows
+from psimil.ct.phantom.studies import write_phantoms
+from psimil.ct.scans.cohort import ReadingRules
+from psimil.ct.scans.index import index_folder
+from psimil.ct.scans.series import read_series
+from psimil.ct.scans.windows import BLOOD, apply_windows
 from psimil.inference.prediction import BagLayout, Prediction
 from psimil.predictive.moments import instance_moments
 from psimil.results.result_set import ResultSet

@@ -16,13 +16,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"
 
 from chromium import Visit, chromium
 from psimil import VGPMIL
-from psimil.ct.cohort import ReadingRules
-from psimil.ct.index import index_folder
-from psimil.ct.phantom_files import PhantomFiles, write_phantoms
-from psimil.ct.scan import Scan
-from psimil.ct.series import read_series
-from psimil.ct.study import Series
-from psimil.ct.windows import BLOOD, apply_windows
+from psimil.ct.phantom.studies import PhantomFiles, write_phantoms
+from psimil.ct.scans.cohort import ReadingRules
+from psimil.ct.scans.index import index_folder
+from psimil.ct.scans.scan import Scan
+from psimil.ct.scans.series import read_series
+from psimil.ct.scans.study import Series
+from psimil.ct.scans.windows import BLOOD, apply_windows
 from psimil.model.bags import Bags
 from psimil.results.result_set import ResultSet
 from psimil.viewer.feedback_store import FeedbackStore

@@ -8,11 +8,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from psimil.ct.attcnn import AttCNN  # noqa: E402
-from psimil.ct.augmentation import Augmentation, pick_slices  # noqa: E402
-from psimil.ct.backbone import SliceCNN, slice_tensor  # noqa: E402
-from psimil.ct.weights import KIND, Weights, fingerprint, load_weights, save_weights, state_arrays  # noqa: E402
-from psimil.ct.windows import BLOOD, BONE, BRAIN, SOFT, WINDOWS  # noqa: E402
+from psimil.ct.network.attcnn import AttCNN  # noqa: E402
+from psimil.ct.network.augmentation import Augmentation, pick_slices  # noqa: E402
+from psimil.ct.network.backbone import SliceCNN, slice_tensor  # noqa: E402
+from psimil.ct.network.weights import KIND, Weights, fingerprint, load_weights, save_weights, state_arrays  # noqa: E402
+from psimil.ct.scans.windows import BLOOD, BONE, BRAIN, SOFT, WINDOWS  # noqa: E402
 from psimil.files.tensor_file import FORMAT, read_tensors, write_tensors  # noqa: E402
 from psimil.foundations.errors import InputError, MissingFile, ModelFileError  # noqa: E402
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ct_files import head, write_series, write_slice
-from psimil.ct.series import read_series
+from psimil.ct.scans.series import read_series
 from psimil.foundations.errors import InputError
 
 N = 5

@@ -12,10 +12,10 @@ from sklearn.metrics import roc_auc_score
 
 torch = pytest.importorskip("torch")
 
-from psimil.ct.augmentation import Augmentation  # noqa: E402
-from psimil.ct.cnn_training import train_cnn  # noqa: E402
-from psimil.ct.training_run import scan_logit  # noqa: E402
-from psimil.ct.weights import state_arrays  # noqa: E402
+from psimil.ct.network.augmentation import Augmentation  # noqa: E402
+from psimil.ct.network.cnn_training import train_cnn  # noqa: E402
+from psimil.ct.network.training_run import scan_logit  # noqa: E402
+from psimil.ct.network.weights import state_arrays  # noqa: E402
 from psimil.files.tensor_file import read_tensors, write_tensors  # noqa: E402
 from psimil.foundations.errors import InputError, NumericalFailure  # noqa: E402
 

@@ -10,10 +10,10 @@ from sklearn.metrics import roc_auc_score
 from sklearn.utils.validation import check_is_fitted
 
 from psimil import Bags
-from psimil.ct import extractor as module
-from psimil.ct.extractor import FeatureExtractor, slice_images
-from psimil.ct.scan import Scan
-from psimil.ct.windows import BONE, BRAIN, WINDOWS
+from psimil.ct.network import extractor as module
+from psimil.ct.network.extractor import FeatureExtractor, slice_images
+from psimil.ct.scans.scan import Scan
+from psimil.ct.scans.windows import BONE, BRAIN, WINDOWS
 from psimil.foundations.errors import InputError, NotFitted
 
 torch = pytest.importorskip("torch")
@@ -84,7 +84,7 @@ def test_features_do_not_depend_on_company_order_or_threads(fitted):
 def test_long_scans_go_through_in_pieces(fitted, monkeypatch):
     scan = make_scan(1, True)
     long = replace(scan, hu=np.concatenate([scan.hu] * 9), positions=np.arange(9.0 * len(scan.hu)))
-    assert len(long.hu) > 2 * module.CHUNK
+    assert len(long.hu) > 2 * module.AT_A_TIME
     whole = fitted.transform([long]).X
     assert np.allclose(whole, np.tile(fitted.transform([scan]).X, (9, 1)), atol=1e-5)
 

@@ -4,7 +4,7 @@ import socket
 import pytest
 
 from ct_files import write_series, write_slice
-from psimil.ct.folder import list_folder, open_file
+from psimil.ct.dicom.folder import list_folder, open_file
 from psimil.foundations.errors import InputError, MissingFile
 
 

@@ -3,9 +3,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from psimil.ct.folder import SliceFile
-from psimil.ct.geometry import arrange, normal_of, plane_of
-from psimil.ct.headers import Header
+from psimil.ct.dicom.folder import SliceFile
+from psimil.ct.dicom.headers import Header
+from psimil.ct.scans.geometry import arrange, normal_of, plane_of
 
 AXIAL = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0)
 

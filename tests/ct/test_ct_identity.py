@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from psimil.ct.identity import Hasher, Plain, key_path
+from psimil.ct.scans.identity import Hasher, key_path
 from psimil.foundations.errors import InputError, OutputError
 
 KEY = bytes(range(32))
@@ -21,10 +21,6 @@ def test_ids_are_hex_stable_and_keyed():
 
 def test_the_key_is_not_shown():
     assert "01" not in repr(Hasher(KEY)) and repr(Hasher(KEY)) == "Hasher()"
-
-
-def test_plain_gives_the_identifier():
-    assert Plain()("CQ500-CT-7") == "CQ500-CT-7"
 
 
 @pytest.mark.parametrize("key", [b"", b"short", bytes(33), "x" * 32])

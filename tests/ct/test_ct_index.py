@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from ct_files import head, uid_of, write_enhanced, write_series, write_slice
-from psimil.ct import headers
-from psimil.ct.index import index_folder
-from psimil.ct.selection import choose_series
+from psimil.ct.dicom import headers
+from psimil.ct.scans.index import index_folder
+from psimil.ct.scans.study import choose_series
 from psimil.foundations.errors import InputError
 
 READ = os.pread

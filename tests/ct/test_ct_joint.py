@@ -17,9 +17,9 @@ from psimil.paper.ascent import ascend
 
 torch = pytest.importorskip("torch")
 
-from psimil.ct.cnn_training import train_cnn  # noqa: E402
-from psimil.ct.joint import PASSES, scan_features, settle, train_jointly  # noqa: E402
-from psimil.ct.torch_gp import TorchGP, bag_bound  # noqa: E402
+from psimil.ct.network.attcnn import scan_features  # noqa: E402
+from psimil.ct.network.cnn_training import train_cnn  # noqa: E402
+from psimil.ct.network.joint_training import PASSES, TorchGP, bag_bound, settle, train_jointly  # noqa: E402
 
 
 @pytest.fixture(scope="module", params=[None, RBF(), Linear(0.5), RBF(lengthscale=[1.0, 2.0])])
@@ -107,7 +107,7 @@ def start():
 
 
 def features_of(model, images):
-    return [scan_features(model, scan) for scan in images]
+    return [scan_features(model, scan).double().numpy() for scan in images]
 
 
 def test_the_bound_rises_and_the_network_learns(start):

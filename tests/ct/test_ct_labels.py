@@ -3,7 +3,7 @@ import warnings
 
 import pytest
 
-from psimil.ct.labels import ScanLabels, ScanNames, read_scan_labels
+from psimil.ct.scans.scan_labels import ScanLabels, ScanNames, read_scan_labels
 from psimil.foundations.errors import DataWarning, InputError, MissingFile
 
 KINDS = ("epidural", "intraparenchymal", "intraventricular", "subarachnoid", "subdural", "any")

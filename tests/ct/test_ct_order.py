@@ -7,9 +7,8 @@ import pytest
 
 from psimil import VGPMIL, Bags
 from psimil.ct.pipeline import CTPipeline
-from psimil.ct.scan import Scan
-from psimil.ct.slices import Slices, places
-from psimil.ct.windows import WINDOWS
+from psimil.ct.scans.scan import Scan, Slices, places
+from psimil.ct.scans.windows import WINDOWS
 from psimil.foundations.errors import InputError
 
 
@@ -33,7 +32,7 @@ def test_places_are_millimetres_of_scans_and_slices_and_numbers_of_arrays():
 @pytest.fixture(scope="module")
 def extractor():
     torch = pytest.importorskip("torch")
-    from psimil.ct.extractor import FeatureExtractor
+    from psimil.ct.network.extractor import FeatureExtractor
 
     threads = torch.get_num_threads()
     torch.set_num_threads(1)

@@ -6,9 +6,9 @@ import pytest
 from scipy.ndimage import binary_erosion, binary_fill_holes, gaussian_filter
 from sklearn.metrics import roc_auc_score
 
-from psimil.ct.lesions import KINDS, Place, draw_blood
-from psimil.ct.phantom import RUN, head
-from psimil.ct.phantom_files import write_phantoms
+from psimil.ct.phantom.head import RUN, head
+from psimil.ct.phantom.lesions import KINDS, Place, draw_blood
+from psimil.ct.phantom.studies import write_phantoms
 from psimil.foundations.errors import InputError
 
 pydicom = pytest.importorskip("pydicom")
@@ -104,7 +104,7 @@ def test_the_truth_file_lists_the_runs_of_every_study(tmp_path):
 @pytest.mark.parametrize("kind", KINDS)
 def test_blood_can_be_seen_where_the_truth_says_so(kind, monkeypatch):
     """The same head with and without its blood: what was added stands out over brain in a region that is large."""
-    from psimil.ct import phantom as module
+    from psimil.ct.phantom import head as module
 
     seen = []
     drawn = module._drawn

@@ -16,14 +16,12 @@ from ct_files import uid_of, write_series, write_slice
 from ct_studies import SLICES, write_studies
 from psimil import VGPMIL
 from psimil.ct import Cohort, CTPipeline, Slices, index_folder, read_report, read_series
-from psimil.ct.cohort import Failure, ReadingRules, usable_studies
-from psimil.ct.labels import ScanLabels
-from psimil.ct.prediction import predict_cohort
-from psimil.ct.results import RESEARCH, CTResults, write_results
-from psimil.ct.slice_labels import read_slice_labels
-from psimil.ct.training_set import read_training_set
-from psimil.ct.truth import slice_truth, truth_scores
-from psimil.ct.windows import BRAIN, WINDOWS
+from psimil.ct.report.run_files import write_results
+from psimil.ct.report.scan_results import RESEARCH, CTResults, predict_cohort, slice_truth, truth_scores
+from psimil.ct.scans.cohort import Failure, ReadingRules, usable_studies
+from psimil.ct.scans.scan_labels import ScanLabels, read_slice_labels
+from psimil.ct.scans.training_set import read_training_set
+from psimil.ct.scans.windows import BRAIN, WINDOWS
 from psimil.files.rundir import opened
 from psimil.foundations.errors import DataWarning, InputError, MissingFile, ModelFileError, NotFitted
 from psimil.results.feedback import Feedback, write_feedback

@@ -6,10 +6,10 @@ import pytest
 from pydicom.uid import DeflatedExplicitVRLittleEndian, ExplicitVRBigEndian, ImplicitVRLittleEndian
 
 from ct_files import head, write_slice
-from psimil.ct.folder import SliceFile
-from psimil.ct.headers import Header
-from psimil.ct.pixels import to_hu
-from psimil.ct.series import read_series
+from psimil.ct.dicom.folder import SliceFile
+from psimil.ct.dicom.headers import Header
+from psimil.ct.dicom.pixels import to_hu
+from psimil.ct.scans.series import read_series
 
 PLAIN = Header(SliceFile(Path("a"), 1, 9), signed=True, slope=1.0, intercept=-1024.0)
 

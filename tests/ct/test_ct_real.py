@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from pydicom import dcmread
 
-from psimil.ct.index import index_folder
-from psimil.ct.selection import choose_series
-from psimil.ct.series import read_series
-from psimil.ct.windows import BLOOD, apply_windows
+from psimil.ct.scans.index import index_folder
+from psimil.ct.scans.series import read_series
+from psimil.ct.scans.study import choose_series
+from psimil.ct.scans.windows import BLOOD, apply_windows
 
 DATA = Path(os.environ.get("PSIMIL_DATA", Path(__file__).resolve().parents[3] / "shared" / "data")) / "ct"
 SERIES, SINGLE = DATA / "cq500_head_series", DATA / "single"

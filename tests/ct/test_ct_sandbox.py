@@ -13,11 +13,11 @@ from pydicom.encaps import encapsulate
 from pydicom.uid import JPEG2000Lossless, JPEGLSLossless, RLELossless
 
 from ct_files import head, slice_dataset, write_enhanced, write_slice
-from psimil.ct import decoder, sandbox
-from psimil.ct.folder import SliceFile
-from psimil.ct.headers import Header
-from psimil.ct.sandbox import Sandbox
-from psimil.ct.series import read_series
+from psimil.ct.dicom import decoder, sandbox
+from psimil.ct.dicom.folder import SliceFile
+from psimil.ct.dicom.headers import Header
+from psimil.ct.dicom.sandbox import Sandbox
+from psimil.ct.scans.series import read_series
 from psimil.foundations.errors import InputError
 
 HEADER = Header(SliceFile(Path("a"), 1, 9), rows=4, columns=4, signed=True, syntax=str(RLELossless))

@@ -1,13 +1,17 @@
 import os
+from copy import deepcopy
 
 import numpy as np
 import pytest
+from pydicom.uid import ExplicitVRLittleEndian, ImplicitVRLittleEndian
 
 from ct_files import CT_IMAGE, ENHANCED_CT, head, uid_of, write_enhanced, write_series, write_slice
-from psimil.ct.index import index_folder
-from psimil.ct.limits import Limits
-from psimil.ct.scan import Scan, Source
-from psimil.ct.series import BURNED_IN, read_series
+from psimil.ct.dicom.folder import SliceFile
+from psimil.ct.dicom.headers import read_headers
+from psimil.ct.dicom.limits import Limits
+from psimil.ct.scans.index import index_folder
+from psimil.ct.scans.scan import Scan, Source
+from psimil.ct.scans.series import BURNED_IN, read_series
 from psimil.foundations.errors import InputError, MissingFile
 
 
@@ -47,6 +51,33 @@ def test_multiframe_files_are_read_frame_by_frame(tmp_path, as_text):
     assert scan.positions.tolist() == [0, 5, 10, 15]
     assert [source.frame for source in scan.sources] == [4, 3, 2, 1]
     assert {source.sop_class_uid for source in scan.sources} == {ENHANCED_CT}
+
+
+@pytest.mark.parametrize("defined", [True, False])
+@pytest.mark.parametrize("syntax", [ExplicitVRLittleEndian, ImplicitVRLittleEndian])
+def test_groups_of_frames_are_read_in_every_encoding(tmp_path, syntax, defined):
+    """Against pydicom, with values of a frame that stand above those of all frames, and in other sequences."""
+    from pydicom import dcmread
+
+    path = write_enhanced(tmp_path / "m.dcm", 3, syntax=syntax)
+    dataset = dcmread(path)
+    groups = dataset.PerFrameFunctionalGroupsSequence
+    own = deepcopy(dataset.SharedFunctionalGroupsSequence[0].PixelValueTransformationSequence[0])
+    own.RescaleIntercept, second = 7, deepcopy(own)
+    second.RescaleIntercept = 9  # not looked at: a group has one item
+    groups[1].PixelValueTransformationSequence = [own, second]
+    groups[0].FrameContentSequence = deepcopy(groups[2].PlanePositionSequence)  # a position where none belongs
+    for sequence in (groups, dataset.SharedFunctionalGroupsSequence, groups[1].PixelValueTransformationSequence):
+        for item in sequence:
+            item.is_undefined_length_sequence_item = not defined
+    dataset["PerFrameFunctionalGroupsSequence"].is_undefined_length = not defined
+    dataset.save_as(path)
+    images = read_headers(SliceFile(path, 1, path.stat().st_size))
+    assert [image.frame for image in images] == [1, 2, 3]
+    for image, group in zip(images, dcmread(path).PerFrameFunctionalGroupsSequence, strict=True):
+        assert image.position == tuple(group.PlanePositionSequence[0].ImagePositionPatient)
+        assert (image.orientation, image.spacing, image.thickness) == ((1, 0, 0, 0, 1, 0), (0.5, 0.5), 5)
+    assert [image.intercept for image in images] == [-1024, 7, -1024]
 
 
 def test_frames_without_groups_have_no_positions(tmp_path):

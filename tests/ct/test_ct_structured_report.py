@@ -6,9 +6,9 @@ from datetime import datetime
 import numpy as np
 import pytest
 
-from psimil.ct.report_content import REASONS, REFERRAL, RESEARCH
-from psimil.ct.scan import Source
-from psimil.ct.structured_report import ReportedScan, read_report, write_report
+from psimil.ct.report.report_content import REASONS, REFERRAL, RESEARCH
+from psimil.ct.report.structured_report import ReportedScan, read_report, write_report
+from psimil.ct.scans.scan import Source
 from psimil.foundations.errors import InputError, MissingFile
 from psimil.version import VERSION
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from psimil.ct.windows import BLOOD, BONE, BRAIN, SOFT, WINDOWS, Window, apply_windows, read_windows
+from psimil.ct.scans.windows import BLOOD, BONE, BRAIN, SOFT, WINDOWS, Window, apply_windows, read_windows
 from psimil.foundations.errors import InputError
 
 

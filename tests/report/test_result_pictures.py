@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from psimil.ct.slices import Slices
-from psimil.ct.thumbnails import thumbnails
-from psimil.ct.windows import BLOOD, BRAIN, SOFT
+from psimil.ct.scans.scan import Slices, thumbnails
+from psimil.ct.scans.windows import BLOOD, BRAIN, SOFT
 from psimil.foundations.errors import InputError
 from psimil.results.tabular_results import pictures
 
@@ -32,6 +31,6 @@ def test_thumbnails_are_means_of_the_blood_window():
 
 
 def test_thumbnails_of_large_cohorts_are_smaller(monkeypatch):
-    monkeypatch.setattr("psimil.ct.thumbnails.BUDGET", 3 * 16)
+    monkeypatch.setattr("psimil.ct.scans.scan.BUDGET", 3 * 16)
     part = Slices("a", np.zeros((3, 1, 8, 8), np.uint8), (BRAIN,), np.arange(3.0))
     assert thumbnails([part]).shape == (3, 4, 4)

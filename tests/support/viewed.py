@@ -14,12 +14,12 @@ from pathlib import Path
 import numpy as np
 from fastapi.testclient import TestClient
 
-from psimil.ct.cohort import ReadingRules
-from psimil.ct.identity import Hasher
-from psimil.ct.index import index_folder
-from psimil.ct.phantom_files import write_phantoms
-from psimil.ct.series import read_series
-from psimil.ct.windows import BLOOD, apply_windows
+from psimil.ct.phantom.studies import write_phantoms
+from psimil.ct.scans.cohort import ReadingRules
+from psimil.ct.scans.identity import Hasher
+from psimil.ct.scans.index import index_folder
+from psimil.ct.scans.series import read_series
+from psimil.ct.scans.windows import BLOOD, apply_windows
 from psimil.datasets import digits_bags, make_bags
 from psimil.inference.prediction import BagLayout, Prediction
 from psimil.predictive.moments import instance_moments

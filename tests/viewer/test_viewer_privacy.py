@@ -7,7 +7,7 @@ import pytest
 from pydicom.datadict import keyword_for_tag
 from pydicom.dataset import Dataset
 
-from psimil.ct.cohort import ReadingRules
+from psimil.ct.scans.cohort import ReadingRules
 from psimil.viewer.feedback_store import FeedbackStore
 from psimil.viewer.viewed import Viewed
 from psimil.viewer.volumes import volumes_of

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from ct_files import write_series
-from psimil.ct.cohort import ReadingRules
-from psimil.ct.index import index_folder
-from psimil.ct.scan import Scan
+from psimil.ct.scans.cohort import ReadingRules
+from psimil.ct.scans.index import index_folder
+from psimil.ct.scans.scan import Scan
 from psimil.figures.png import encode_png, grid
 from psimil.foundations.errors import InputError, MissingFile
 from psimil.viewer.volumes import Volumes, volumes_of

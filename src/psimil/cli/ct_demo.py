@@ -28,8 +28,8 @@ def demo(
     """Write synthetic head CT studies, train on some from scan labels alone, predict, draw and score the others."""
     shell = Shell(as_json, quiet)
     with shell.listening():
-        from psimil.ct.demo import demo_pipeline, run_demo, score_table, write_demo_studies
-        from psimil.ct.results import write_results
+        from psimil.ct.phantom.trial import demo_pipeline, run_demo, score_table, write_demo_studies
+        from psimil.ct.report.run_files import write_results
         from psimil.files.environment import environment
         from psimil.files.rundir import opened
         from psimil.results.localisation import shown
@@ -69,7 +69,7 @@ def demo(
 
 def _sized(step: Callable[..., None], train: int, test: int) -> Callable[[str], None]:
     """A function that moves the bar by what a note is worth: a study written, a scan read, an epoch."""
-    from psimil.ct.demo import EPOCHS
+    from psimil.ct.phantom.trial import EPOCHS
 
     read, epoch = 0.02, 0.23 * train  # in units of a study written
     total = (1.0 + read) * (train + test) + (EPOCHS + 1) * epoch

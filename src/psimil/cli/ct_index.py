@@ -13,7 +13,7 @@ from psimil.cli.options import Debug, Json, Overwrite, Quiet
 from psimil.cli.shell import Shell
 
 if TYPE_CHECKING:
-    from psimil.ct.study import Series, Study
+    from psimil.ct.scans.study import Series, Study
 
 SHOWN = 50  # problems that are printed
 SHORT = {

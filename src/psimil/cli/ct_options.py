@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from psimil.ct.cohort import Cohort, ReadingRules
-    from psimil.ct.index import Index
+    from psimil.ct.scans.cohort import Cohort, ReadingRules
+    from psimil.ct.scans.index import Index
 
 Folder = Annotated[
     Path, typer.Argument(metavar="DIR", help="Folder with DICOM files, in sub-folders or not.", show_default=False)
@@ -42,8 +42,8 @@ def rules(
     """How the scans of a folder are read."""
     from dataclasses import replace
 
-    from psimil.ct.cohort import ReadingRules
-    from psimil.ct.limits import LIMITS
+    from psimil.ct.dicom.limits import LIMITS
+    from psimil.ct.scans.cohort import ReadingRules
 
     limits = replace(LIMITS, side=max_pixels)
     return ReadingRules(thickness, tuple(series or ()), skip_bad, ("CT", *(modalities or ())), limits)
@@ -51,15 +51,15 @@ def rules(
 
 def hasher(show_ids: bool) -> Callable[[str], str]:
     """What turns UIDs to the ids that are shown."""
-    from psimil.ct.identity import Hasher, Plain
+    from psimil.ct.scans.identity import Hasher
 
-    return Plain() if show_ids else Hasher.of_user()
+    return str if show_ids else Hasher.of_user()
 
 
 def chosen(directory: Path, show_ids: bool, how: ReadingRules) -> tuple[Index, Cohort]:
     """The index of a folder, and the series that are read of it."""
-    from psimil.ct.cohort import Cohort
-    from psimil.ct.index import index_folder
+    from psimil.ct.scans.cohort import Cohort
+    from psimil.ct.scans.index import index_folder
 
     index = index_folder(directory, hasher=hasher(show_ids), modalities=how.modalities, limits=how.limits)
     return index, Cohort.of(index, how)

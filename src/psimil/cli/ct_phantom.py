@@ -28,7 +28,7 @@ def phantom(
     """Write synthetic head CT studies as DICOM files, with labels of scans and, kept aside, of slices."""
     shell = Shell(as_json, quiet)
     with shell.listening():
-        from psimil.ct.phantom_files import write_phantoms
+        from psimil.ct.phantom.studies import write_phantoms
 
         with shell.progress(scans, "phantom") as step:
             drawn = partial(write_phantoms, seed=seed, size=size, share=share, lesions=lesions)

@@ -43,9 +43,9 @@ def predict(
     shell = Shell(as_json, quiet)
     with shell.listening():
         from psimil.ct.pipeline import GP_FILE, CTPipeline
-        from psimil.ct.prediction import predict_cohort
-        from psimil.ct.results import write_results
-        from psimil.ct.slice_labels import read_slice_labels
+        from psimil.ct.report.run_files import write_results
+        from psimil.ct.report.scan_results import predict_cohort
+        from psimil.ct.scans.scan_labels import read_slice_labels
         from psimil.files.environment import environment
         from psimil.files.rundir import opened
         from psimil.report.calls import Words, referral_words, threshold_words

@@ -14,9 +14,9 @@ from psimil.cli.options import Debug, Json, Overwrite, Quiet, choice
 from psimil.cli.shell import Shell
 
 if TYPE_CHECKING:
-    from psimil.ct.cohort import Cohort, Failure
     from psimil.ct.pipeline import CTPipeline
-    from psimil.ct.slices import Slices
+    from psimil.ct.scans.cohort import Cohort, Failure
+    from psimil.ct.scans.scan import Slices
     from psimil.files.workdir import Workdir
 
 CHECKPOINT, DONE = "cnn.checkpoint.safetensors", "summary.md"
@@ -80,10 +80,9 @@ def train(
     """
     shell = Shell(as_json, quiet)
     with shell.listening():
-        from psimil.ct.labels import digest
         from psimil.ct.pipeline import CTPipeline
-        from psimil.ct.training_set import read_training_set
-        from psimil.ct.windows import read_windows
+        from psimil.ct.scans.training_set import digest, read_training_set
+        from psimil.ct.scans.windows import read_windows
         from psimil.estimators.psi_vgpmil import GVGPMIL, VGPMIL
         from psimil.files.workdir import open_workdir
 

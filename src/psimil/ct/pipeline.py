@@ -11,11 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
-from psimil.ct.extractor import FeatureExtractor
-from psimil.ct.scan import Scan
-from psimil.ct.series import read_series
-from psimil.ct.slices import Slices, check_scans
-from psimil.ct.windows import WINDOWS, Window, check_windows
+from psimil.ct.network.extractor import FeatureExtractor
+from psimil.ct.scans.scan import Scan, Slices, check_scans
+from psimil.ct.scans.series import read_series
+from psimil.ct.scans.windows import WINDOWS, Window, check_windows
 from psimil.estimators.inputs import read_random_state
 from psimil.estimators.psi_vgpmil import VGPMIL, PsiVGPMIL
 from psimil.files.paths import as_path
@@ -136,7 +135,7 @@ class CTPipeline(ClassifierMixin, BaseEstimator):
 
     def _tuned(self, extractor: FeatureExtractor, slices: list[Slices], T: Array, seed: int) -> FeatureExtractor:
         """The extractor after joint training through the bound of a first Gaussian process, which has no links."""
-        from psimil.ct.joint import train_jointly
+        from psimil.ct.network.joint_training import train_jointly
 
         gp = self._fitted(extractor, slices, T, seed, labels="independent")
         trained = train_jointly(

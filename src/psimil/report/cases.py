@@ -19,7 +19,7 @@ Array = NDArray[Any]
 
 FILM = 60  # thumbnails of a bag at most
 TABLE = 200  # rows of a bag's table at most
-HASH = re.compile(r"[0-9a-f]{16}")  # of psimil.ct.identity.Hasher
+HASH = re.compile(r"[0-9a-f]{16}")  # of psimil.ct.scans.identity.Hasher
 NAMED = 3  # telling features of an instance
 
 

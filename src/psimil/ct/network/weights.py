@@ -1,0 +1,173 @@
+"""Weights of an AttCNN as safetensors with a JSON header, checked strictly. No code runs on load; needs torch."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from psimil.ct.network.attcnn import AttCNN
+from psimil.ct.scans.windows import Window
+from psimil.files.tensor_file import Tensors, digest, read_tensors, write_tensors
+from psimil.foundations.errors import InputError, ModelFileError
+
+Array = NDArray[Any]
+
+KIND = "AttCNN weights"
+_LIMITS = {"n_features": 4096, "attention": 4096, "windows": 16}
+_PARAMETERS = {"n_features": "n_features", "attention_width": "attention", "n_windows": "windows"}  # AttCNN's: file's
+_MOST_CHANNELS, _MOST_BLOCKS, _MOST_SIZE = 4096, 10, 4096
+
+
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """A trained network and how the slices it takes are made.
+
+    Parameters
+    ----------
+    model : AttCNN.
+    windows : the channels of a slice.
+    size : rows and columns of a slice.
+    """
+
+    model: AttCNN
+    windows: tuple[Window, ...]
+    size: int
+
+    @property
+    def fingerprint(self) -> str:
+        """Names the features: equal when weights, windows and size are equal, and only then."""
+        return fingerprint(self.model, self.windows, self.size)
+
+
+def fingerprint(model: AttCNN, windows: Sequence[Window], size: int) -> str:
+    """Name of the features that a network makes of slices in these windows and of this size.
+
+    Examples
+    --------
+    >>> from psimil.ct.scans.windows import WINDOWS
+    >>> model = AttCNN()
+    >>> fingerprint(model, WINDOWS, 96) == fingerprint(model, WINDOWS, 96) != fingerprint(model, WINDOWS, 64)
+    True
+    >>> len(fingerprint(model, WINDOWS, 96))
+    30
+    """
+    text = json.dumps([model.architecture, [asdict(w) for w in windows], size], sort_keys=True, allow_nan=False)
+    return f"attcnn sha256:{digest(state_arrays(model), text)[:16]}"
+
+
+def save_weights(path: str | os.PathLike[str], weights: Weights) -> None:
+    """Write the weights; what was at ``path`` before stays intact until the new file is complete.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from psimil.ct.scans.windows import WINDOWS
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     path = Path(directory) / "cnn.safetensors"
+    ...     save_weights(path, Weights(AttCNN(32), WINDOWS, 96))
+    ...     load_weights(path).model.n_features
+    32
+    """
+    header = {
+        "architecture": weights.model.architecture,
+        "windows": [asdict(w) for w in weights.windows],
+        "size": weights.size,
+        "fingerprint": weights.fingerprint,
+    }
+    write_tensors(path, KIND, state_arrays(weights.model), header)
+
+
+def load_weights(path: str | os.PathLike[str], backbone: Callable[[], nn.Module] | None = None) -> Weights:
+    """Read weights; anything that does not follow the schema is refused.
+
+    Parameters
+    ----------
+    path : a file that :func:`save_weights` wrote.
+    backbone : makes the module that was given as backbone when the network was trained; None for SliceCNN.
+    """
+    tensors, header = read_tensors(path, KIND)
+    if set(header) != {"architecture", "windows", "size", "fingerprint"}:
+        raise ModelFileError(f"{KIND}: the header's keys are incomplete or unknown.")
+    architecture, size = _architecture(header["architecture"]), header["size"]
+    if (architecture["backbone"] == "custom") != (backbone is not None):
+        cure = "Give the function that makes it." if backbone is None else "Load it without a backbone."
+        raise InputError(f"{KIND}: the backbone is {architecture['backbone']}. {cure}")
+    windows = _windows(header["windows"], architecture["windows"])
+    if not _whole(size, _MOST_SIZE):
+        raise ModelFileError(f"{KIND}: the size of a slice must be a whole number in 1..{_MOST_SIZE}.")
+    facts = {name: architecture[stored] for name, stored in _PARAMETERS.items()}
+    if backbone is None:
+        facts["channels"] = architecture["channels"]
+        with torch.device("meta"):  # shapes without memory, whatever sizes the file claims
+            check_state(AttCNN(**facts), tensors, KIND)
+    with torch.random.fork_rng(devices=[]):
+        model = AttCNN(**facts, backbone=None if backbone is None else backbone())
+    check_state(model, tensors, KIND)
+    load_state(model, tensors)
+    weights = Weights(model.eval(), windows, size)
+    if header["fingerprint"] != weights.fingerprint:
+        raise ModelFileError(f"{KIND}: the fingerprint does not belong to the weights.")
+    return weights
+
+
+def state_arrays(model: nn.Module) -> Tensors:
+    """A copy of every weight and buffer by name, row-major."""
+    return {name: np.array(t.detach().cpu().numpy(), order="C") for name, t in model.state_dict().items()}
+
+
+def load_state(model: nn.Module, tensors: Mapping[str, Array]) -> None:
+    """Put arrays that :func:`check_state` found right into the model."""
+    model.load_state_dict({name: torch.from_numpy(np.array(array)) for name, array in tensors.items()})
+
+
+def check_state(model: nn.Module, tensors: Mapping[str, Array], what: str) -> None:
+    """Refuse missing or unknown names, wrong dtypes or shapes, and values that are not finite."""
+    state = model.state_dict()
+    for name in sorted(set(state) ^ set(tensors)):
+        raise ModelFileError(f'{what}: tensor "{name[:80]}" is {"missing" if name in state else "unknown"}.')
+    for name, expected in state.items():
+        check_like(tensors[name], tuple(expected.shape), str(expected.dtype).removeprefix("torch."), f"{what}: {name}")
+
+
+def check_like(array: Array, shape: tuple[int, ...], dtype: str, what: str) -> None:
+    """Refuse another shape or dtype, and values that are not finite."""
+    if array.shape != shape or str(array.dtype) != dtype:
+        raise ModelFileError(f"{what} is {array.dtype} {array.shape}, expected {dtype} {shape}.")
+    if not np.isfinite(array).all():
+        raise ModelFileError(f"{what} has non-finite values.")
+
+
+def _whole(value: Any, most: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= most
+
+
+def _architecture(facts: Any) -> dict[str, Any]:
+    if not isinstance(facts, dict) or set(facts) != {*_LIMITS, "channels", "backbone"}:
+        raise ModelFileError(f"{KIND}: the architecture is incomplete or unknown.")
+    channels = facts["channels"]
+    right = all(_whole(facts[name], most) for name, most in _LIMITS.items())
+    right = right and isinstance(channels, list) and all(_whole(c, _MOST_CHANNELS) for c in channels)
+    right = right and (1 <= len(channels) <= _MOST_BLOCKS if facts["backbone"] == "SliceCNN" else channels == [])
+    if not right or facts["backbone"] not in ("SliceCNN", "custom"):
+        raise ModelFileError(f"{KIND}: the architecture has values that no network has.")
+    return facts
+
+
+def _windows(facts: Any, count: int) -> tuple[Window, ...]:
+    try:
+        windows = tuple(Window(**window) for window in facts)
+        right = all(isinstance(w.name, str) and abs(w.level) <= 1e5 and w.width <= 1e5 for w in windows)
+    except (TypeError, InputError):
+        windows, right = (), False
+    if not right or len(windows) != count:
+        raise ModelFileError(f"{KIND}: the windows need a name, a level and a width > 0, one for each channel.")
+    return windows
