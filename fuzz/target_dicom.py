@@ -14,8 +14,8 @@ from dicom_bytes import BIG, DEFLATED, ENHANCED, IMPLICIT, PLAIN, RLE, Element, 
 from mutator import changed_bytes
 from target import MAX_BYTES, Target
 
+from psimil.ct.dicom.folder import Limits
 from psimil.ct.dicom.headers import Header
-from psimil.ct.dicom.limits import Limits
 from psimil.ct.dicom.sandbox import Sandbox
 from psimil.ct.scans.identity import Hasher
 from psimil.ct.scans.series import read_series

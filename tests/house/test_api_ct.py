@@ -72,7 +72,7 @@ def test_type_checkers_see_imports_and_no_getattr():
     tree = ast.parse((ROOT / "src" / "psimil" / "ct" / "__init__.py").read_text(encoding="utf-8"))
     branch = next(node for node in tree.body if isinstance(node, ast.If))
     assert ast.unparse(branch.test) == "TYPE_CHECKING"
-    aliases = {alias.asname: f"{node.module}.{alias.name}" for node in branch.body for alias in node.names}
+    aliases = {alias.name: f"{node.module}.{alias.name}" for node in branch.body for alias in node.names}
     assert set(aliases) == set(psimil.ct.__all__)
     homes = {name: f"psimil.ct.{module}.{name}" for name, module in psimil.ct._HOME_OF.items()}
     assert aliases == homes

@@ -42,7 +42,7 @@ def rules(
     """How the scans of a folder are read."""
     from dataclasses import replace
 
-    from psimil.ct.dicom.limits import LIMITS
+    from psimil.ct.dicom.folder import LIMITS
     from psimil.ct.scans.cohort import ReadingRules
 
     limits = replace(LIMITS, side=max_pixels)

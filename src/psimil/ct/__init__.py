@@ -40,41 +40,26 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from psimil.ct.dicom.limits import Limits as Limits
-    from psimil.ct.network.attcnn import AttCNN as AttCNN
-    from psimil.ct.network.cnn_training import train_cnn as train_cnn
-    from psimil.ct.network.extractor import FeatureExtractor as FeatureExtractor
-    from psimil.ct.network.joint_training import train_jointly as train_jointly
-    from psimil.ct.phantom.studies import write_phantoms as write_phantoms
-    from psimil.ct.pipeline import CTPipeline as CTPipeline
-    from psimil.ct.report.structured_report import ReportedScan as ReportedScan
-    from psimil.ct.report.structured_report import read_report as read_report
-    from psimil.ct.report.structured_report import write_report as write_report
-    from psimil.ct.scans.cohort import Cohort as Cohort
-    from psimil.ct.scans.cohort import Failure as Failure
-    from psimil.ct.scans.cohort import ReadingRules as ReadingRules
-    from psimil.ct.scans.index import Index as Index
-    from psimil.ct.scans.index import index_folder as index_folder
-    from psimil.ct.scans.scan import Scan as Scan
-    from psimil.ct.scans.scan import Slices as Slices
-    from psimil.ct.scans.scan import Source as Source
-    from psimil.ct.scans.scan_labels import read_scan_labels as read_scan_labels
-    from psimil.ct.scans.series import read_series as read_series
-    from psimil.ct.scans.study import Series as Series
-    from psimil.ct.scans.study import Study as Study
-    from psimil.ct.scans.study import choose_series as choose_series
-    from psimil.ct.scans.windows import BLOOD as BLOOD
-    from psimil.ct.scans.windows import BONE as BONE
-    from psimil.ct.scans.windows import BRAIN as BRAIN
-    from psimil.ct.scans.windows import SOFT as SOFT
-    from psimil.ct.scans.windows import WINDOWS as WINDOWS
-    from psimil.ct.scans.windows import Window as Window
-    from psimil.ct.scans.windows import apply_windows as apply_windows
+    from psimil.ct.dicom.folder import Limits
+    from psimil.ct.network.attcnn import AttCNN
+    from psimil.ct.network.cnn_training import train_cnn
+    from psimil.ct.network.extractor import FeatureExtractor
+    from psimil.ct.network.joint_training import train_jointly
+    from psimil.ct.phantom.studies import write_phantoms
+    from psimil.ct.pipeline import CTPipeline
+    from psimil.ct.report.structured_report import ReportedScan, read_report, write_report
+    from psimil.ct.scans.cohort import Cohort, Failure, ReadingRules
+    from psimil.ct.scans.index import Index, index_folder
+    from psimil.ct.scans.scan import Scan, Slices, Source
+    from psimil.ct.scans.scan_labels import read_scan_labels
+    from psimil.ct.scans.series import read_series
+    from psimil.ct.scans.study import Series, Study, choose_series
+    from psimil.ct.scans.windows import BLOOD, BONE, BRAIN, SOFT, WINDOWS, Window, apply_windows
 else:
     from importlib import import_module
 
     _HOMES = {
-        "dicom.limits": ("Limits",),
+        "dicom.folder": ("Limits",),
         "network.attcnn": ("AttCNN",),
         "network.cnn_training": ("train_cnn",),
         "network.extractor": ("FeatureExtractor",),

@@ -1,4 +1,4 @@
-"""Files of a folder that may be slices; everything else in it is counted, never opened."""
+"""Files of a folder that may be slices, and how large they may be; what else it holds is counted, never opened."""
 
 from __future__ import annotations
 
@@ -20,6 +20,34 @@ OTHER_FILES = frozenset(
 
 
 @dataclass(frozen=True)
+class Limits:
+    """Largest files and images that are read; what is above is refused before anything of it is decoded.
+
+    Parameters
+    ----------
+    side : rows and columns of an image.
+    frames : of one multi-frame file.
+    file_bytes : of a file with one image, and of a deflated file after inflation.
+    multiframe_bytes : of a multi-frame file.
+    scan_bytes : of all pixels of one scan.
+
+    Examples
+    --------
+    >>> Limits().side, Limits(side=1024).side
+    (4096, 1024)
+    """
+
+    side: int = 4096
+    frames: int = 2048
+    file_bytes: int = 64 << 20
+    multiframe_bytes: int = 1 << 30
+    scan_bytes: int = 4 << 30
+
+
+LIMITS = Limits()
+
+
+@dataclass(frozen=True)
 class SliceFile:
     """A regular file.
 
@@ -29,11 +57,6 @@ class SliceFile:
     number : place among the files of its directory by name, from 1.
     size : bytes.
     folder : place of the directory among those with files, from 1.
-
-    Examples
-    --------
-    >>> SliceFile(Path("a/b.dcm"), 3, 1000)
-    SliceFile(number=3, size=1000, folder=1)
     """
 
     path: Path = field(repr=False)

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from psimil.ct.dicom.elements import DEFLATED, META_CLASS, META_SYNTAX, Elements, MoreBytes, read_elements, read_meta
-from psimil.ct.dicom.folder import SliceFile, open_file
-from psimil.ct.dicom.limits import LIMITS, Limits
+from psimil.ct.dicom.folder import LIMITS, Limits, SliceFile, open_file
 from psimil.foundations.errors import InputError
 
 FIRST_BYTES = 1 << 14  # most headers end before

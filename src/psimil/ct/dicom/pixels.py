@@ -5,16 +5,15 @@ from __future__ import annotations
 import math
 import os
 import struct
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from psimil.ct.dicom.elements import BIG, DEFLATED, IMPLICIT, ITEM, ITEM_HEADER, UNDEFINED, read_meta
-from psimil.ct.dicom.folder import open_file
+from psimil.ct.dicom.folder import LIMITS, Limits, open_file
 from psimil.ct.dicom.headers import Header, inflated
-from psimil.ct.dicom.limits import LIMITS, Limits
 from psimil.ct.dicom.sandbox import Sandbox
 from psimil.foundations.errors import InputError
 
@@ -48,9 +47,9 @@ def check_image(header: Header, modalities: Collection[str] = ("CT",)) -> None:
     psimil.foundations.errors.InputError: modality is MR, expected CT (--allow-modality). In Python, ...
     """
     if header.modality not in modalities:
-        found = f"is {header.modality}" if header.modality in MODALITIES else "is another or missing"
+        shown = f"is {header.modality}" if header.modality in MODALITIES else "is another or missing"
         wanted = f"{' or '.join(sorted(modalities))} (--allow-modality)"
-        raise InputError(f"modality {found}, expected {wanted}. In Python, name it in modalities.")
+        raise InputError(f"modality {shown}, expected {wanted}. In Python, name it in modalities.")
     if header.samples != 1 or header.photometric not in ("", "MONOCHROME1", "MONOCHROME2"):
         raise InputError("colour image, expected Hounsfield units in one channel.")
     if header.bits_allocated not in (8, 16) or not 0 < header.bits_stored <= header.bits_allocated:
@@ -64,13 +63,25 @@ def check_image(header: Header, modalities: Collection[str] = ("CT",)) -> None:
         _check_length(header)
 
 
+def readable(headers: Iterable[Header], modalities: Collection[str]) -> tuple[list[Header], list[str]]:
+    """Headers whose images can be turned to Hounsfield units, and a line for each of the others."""
+    good, refused = [], []
+    for header in headers:
+        try:
+            check_image(header, modalities)
+            good.append(header)
+        except InputError as error:
+            refused.append(f"{header.words}: {error}")
+    return good, refused
+
+
 def _check_length(header: Header) -> None:
     if header.pixel_length == UNDEFINED:
         raise InputError("pixel data has no length although it is not compressed.")
     room = header.pixel_length if header.syntax == DEFLATED else header.file.size - header.pixel_place
-    expected, found = header.frame_bytes * header.frames, min(header.pixel_length, room)
-    if found < expected:
-        raise InputError(f"pixel data has {max(found, 0)} of {expected} bytes.")
+    expected, present = header.frame_bytes * header.frames, min(header.pixel_length, room)
+    if present < expected:
+        raise InputError(f"pixel data has {max(present, 0)} of {expected} bytes.")
 
 
 def read_stored(header: Header, room: NDArray[np.int16], sandbox: Sandbox, limits: Limits = LIMITS) -> NDArray[Any]:

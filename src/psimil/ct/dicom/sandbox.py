@@ -117,7 +117,7 @@ class Sandbox:
         return self._process
 
     def _death(self) -> str:
-        """Why the child gave no answer; it is buried, and the next image gets a new one."""
+        """Why the child gave no answer; its end is waited for, and the next image gets a new one."""
         code = self._ended()
         if code in (-signal.SIGXCPU, -signal.SIGKILL):
             return "decompressing takes longer or needs more memory than is allowed."

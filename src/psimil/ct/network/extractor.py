@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from copy import copy
+from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -26,19 +27,19 @@ from psimil.foundations.phases import tell
 from psimil.model.bags import Bags
 
 if TYPE_CHECKING:
-    from psimil.ct.network.training_run import Epoch
     from psimil.ct.network.weights import Weights
 
 Array = NDArray[Any]
 Scans = Iterable[Scan | Slices | Array]
 
 AT_A_TIME = 16  # slices that one thread works on
-_PASSED_ON = (
+OF_TRAINING = (
     "n_features", "attention_width", "channels", "epochs", "patience", "learning_rate", "weight_decay", "batch_scans",
     "max_slices", "validation", "augment", "device", "checkpoint", "callback",
 )  # fmt: skip
 
 
+@dataclass(eq=False, repr=False)
 class FeatureExtractor(TransformerMixin, BaseEstimator):
     """Scans in, bags of features out: windows, then the network that was trained from scan labels. Needs torch.
 
@@ -48,24 +49,17 @@ class FeatureExtractor(TransformerMixin, BaseEstimator):
 
     Parameters
     ----------
-    n_features : int
-        D.
-    size : int
-        Rows and columns of the slices that the network sees.
-    windows : sequence of Window or None
-        Channels of a slice; None is brain, blood and soft tissue.
-    attention_width : int
-        Width of the attention layer.
-    channels : sequence of int
-        Width of each block of the network.
+    n_features : D.
+    size : rows and columns of the slices that the network sees.
+    windows : channels of a slice; None is brain, blood and soft tissue.
+    attention_width : width of the attention layer.
+    channels : width of each block of the network.
     epochs, patience, learning_rate, weight_decay, batch_scans, max_slices, validation, augment, device, checkpoint
-        As in :func:`psimil.ct.network.cnn_training.train_cnn`.
-    backbone : callable or None
-        Makes a module from (N, C, size, size) slices to (N, D) features, in place of the network of the library.
-    callback : callable or None
-        Called with an Epoch after each epoch.
-    random_state : int, Generator or None
-        Decides all that is random. A training with a checkpoint is continued only under the same whole number.
+        As in :func:`psimil.ct.train_cnn`.
+    backbone : makes a module from (N, C, size, size) slices to (N, D) features, in place of the network of the library.
+    callback : called with an Epoch after each epoch.
+    random_state : int, Generator or None; decides all that is random. A training with a checkpoint is continued only
+        under the same whole number.
 
     Attributes
     ----------
@@ -87,48 +81,24 @@ class FeatureExtractor(TransformerMixin, BaseEstimator):
     (8, (40, 8), 'attcnn sha256:')
     """
 
-    weights_: Weights
-    history_: tuple[Epoch, ...]
-
-    def __init__(
-        self,
-        n_features: int = 8,
-        size: int = 128,
-        windows: Sequence[Window] | None = None,
-        attention_width: int = 64,
-        channels: Sequence[int] = (16, 32, 64, 64),
-        epochs: int = 40,
-        patience: int = 12,
-        learning_rate: float = 5e-4,
-        weight_decay: float = 1e-2,
-        batch_scans: int = 8,
-        max_slices: int | None = 64,
-        validation: float | Sequence[int] = 0.2,
-        augment: Any = True,
-        backbone: Callable[[], Any] | None = None,
-        device: str = "cpu",
-        checkpoint: str | Path | None = None,
-        callback: Callable[[Any], object] | None = None,
-        random_state: Any = 0,
-    ) -> None:
-        self.n_features = n_features
-        self.size = size
-        self.windows = windows
-        self.attention_width = attention_width
-        self.channels = channels
-        self.epochs = epochs
-        self.patience = patience
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.batch_scans = batch_scans
-        self.max_slices = max_slices
-        self.validation = validation
-        self.augment = augment
-        self.backbone = backbone
-        self.device = device
-        self.checkpoint = checkpoint
-        self.callback = callback
-        self.random_state = random_state
+    n_features: int = 8
+    size: int = 128
+    windows: Sequence[Window] | None = None
+    attention_width: int = 64
+    channels: Sequence[int] = (16, 32, 64, 64)
+    epochs: int = 40
+    patience: int = 12
+    learning_rate: float = 5e-4
+    weight_decay: float = 1e-2
+    batch_scans: int = 8
+    max_slices: int | None = 64
+    validation: float | Sequence[int] = 0.2
+    augment: Any = True
+    backbone: Callable[[], Any] | None = None
+    device: str = "cpu"
+    checkpoint: str | Path | None = None
+    callback: Callable[[Any], object] | None = None
+    random_state: Any = 0
 
     def fit(self, scans: Scans, y: Any = None) -> Self:
         """Train the network from one 0/1 label per scan.
@@ -153,16 +123,17 @@ class FeatureExtractor(TransformerMixin, BaseEstimator):
         with torch.random.fork_rng():
             torch.manual_seed(seed)
             backbone = None if self.backbone is None else self.backbone()
-        settings = {name: getattr(self, name) for name in _PASSED_ON}
+        settings = {name: getattr(self, name) for name in OF_TRAINING}
         trained = train_cnn(images, y, seed=seed, backbone=backbone, **settings)
         self.history_, self.best_epoch_, self.held_out_ = trained.history, trained.best_epoch, trained.held_out
         return self._take(Weights(trained.model, chosen, self.size))
 
     def transform(self, scans: Scans) -> Bags:
         """The features of every slice in order, one bag per scan, named by the scans' ids (0, 1, ... for arrays)."""
-        if not (found := list(self._features(scans))):
+        by_scan = list(self._features(scans))
+        if not by_scan:
             raise InputError("there are no scans.")
-        bags = Bags.from_list([one.astype(np.float64) for _, one in found], [name for name, _ in found])
+        bags = Bags.from_list([features.astype(np.float64) for _, features in by_scan], [name for name, _ in by_scan])
         return bags.in_order(places(scans) if isinstance(scans, Sequence) else None)
 
     def attention(self, scans: Scans) -> list[Array]:
@@ -216,7 +187,7 @@ class FeatureExtractor(TransformerMixin, BaseEstimator):
         return tags
 
     def _take(self, weights: Weights) -> Self:
-        self.weights_ = weights
+        self.weights_: Weights = weights
         self.fingerprint_ = weights.fingerprint
         return self
 
@@ -235,17 +206,17 @@ class FeatureExtractor(TransformerMixin, BaseEstimator):
 
         place = next(weights.model.parameters()).device
 
-        def extract(piece: tuple[int, Any, Array]) -> tuple[int, Any, Array]:
-            number, name, values = piece
+        def extract(batch: tuple[int, Any, Array]) -> tuple[int, Any, Array]:
+            number, name, values = batch
             with torch.inference_mode():
                 slices = slice_tensor(_images(values, weights.windows, weights.size), place)
                 return number, name, weights.model.features(slices).cpu().numpy()
 
         with single_threaded_blas(), torch_workers(None if place.type == "cpu" else 1) as ordered:
-            found = ordered(extract, _pieces(scans, weights.windows, weights.size))
-            for (number, name), parts in groupby(found, key=itemgetter(0, 1)):
+            batches = ordered(extract, _batches(scans, weights.windows, weights.size))
+            for (number, name), of_scan in groupby(batches, key=itemgetter(0, 1)):
                 tell("scans through the network", number, len(scans) if isinstance(scans, Sized) else None)
-                yield name, np.concatenate([features for _, _, features in parts])
+                yield name, np.concatenate([features for _, _, features in of_scan])
 
     def _pooled(self, scans: Scans) -> Iterator[tuple[Array, float]]:
         """Attention (S,) and log-odds of one scan after another."""
@@ -292,7 +263,7 @@ def _images(values: Array, chosen: Sequence[Window], size: int) -> NDArray[np.ui
     return values if values.ndim == 4 else slice_images(values, chosen, size)
 
 
-def _pieces(scans: Scans, chosen: Sequence[Window], size: int) -> Iterator[tuple[int, Any, Array]]:
+def _batches(scans: Scans, chosen: Sequence[Window], size: int) -> Iterator[tuple[int, Any, Array]]:
     """Number and id of a scan with at most AT_A_TIME of its slices, scan after scan."""
     for number, (name, values) in enumerate(_read(scans, chosen, size)):
         for first in range(0, len(values), AT_A_TIME):

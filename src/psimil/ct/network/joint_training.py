@@ -161,7 +161,7 @@ def train_jointly(
 
 def settle(gp: TrainedModel, features: Sequence[Array], T: Array) -> tuple[TrainedModel, float]:
     """The model after a few closed-form passes over (S_b, D) features of each scan, and the bound it reached."""
-    offsets = np.concatenate([[0], np.cumsum([len(part) for part in features])])
+    offsets = np.concatenate([[0], np.cumsum([len(scan) for scan in features])])
     X = gp.scaling.apply(np.concatenate(features))
     shard = Shard(X, Labels(T, offsets), np.ones(len(T)), HyperbolicSecant(), keep=True)
     *_, record = islice(ascend(shard, KernelState(gp.gp, gp.posterior)), PASSES + 1)
@@ -169,7 +169,7 @@ def settle(gp: TrainedModel, features: Sequence[Array], T: Array) -> tuple[Train
 
 
 def _likelihood(gp: TrainedModel, features: Sequence[Array], T: Array) -> float:
-    offsets = np.concatenate([[0], np.cumsum([len(part) for part in features])])
+    offsets = np.concatenate([[0], np.cumsum([len(scan) for scan in features])])
     mean, variance = gp.latent(np.concatenate(features), raw=True)
     return float(
         bag_log_likelihoods(LatentBags(mean, variance, offsets, T, np.ones(len(T))), IDENTITY.parameters)[0].mean()

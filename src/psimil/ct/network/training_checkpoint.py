@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from psimil.ct.network.weights import check_like, check_state, state_arrays
+from psimil.ct.network.weights import Layout, check_tensors, state_arrays
 from psimil.files.tensor_file import Tensors, digest, read_tensors, write_tensors
 from psimil.foundations.errors import InputError, ModelFileError
+from psimil.foundations.numbers import is_number
 
 Array = NDArray[Any]
 KIND = "AttCNN checkpoint"
-_CURE = "Delete it to start over."
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,18 +29,15 @@ class Checkpoint:
 
     Parameters
     ----------
-    weights, best : weights and buffers of the model by name, now and after the best epoch.
-    first, second : Adam's moments by the name of the parameter.
+    tensors : ``weights/NAME`` and ``best/NAME``, weights and buffers of the model now and after the best epoch;
+        ``first/NAME`` and ``second/NAME``, Adam's moments of each parameter.
     steps : Adam's steps so far.
     history : one table of numbers for each epoch.
     """
 
-    weights: Tensors
-    best: Tensors
-    first: Tensors
-    second: Tensors
+    tensors: Tensors
     steps: int
-    history: tuple[dict[str, float | None], ...]
+    history: list[dict[str, Any]]
 
 
 def save_checkpoint(path: Path, training: str, checkpoint: Checkpoint) -> None:
@@ -51,20 +49,18 @@ def save_checkpoint(path: Path, training: str, checkpoint: Checkpoint) -> None:
     training : digest of data and settings, see :func:`training_digest`.
     checkpoint : what to write.
     """
-    groups = {name: getattr(checkpoint, name) for name in ("weights", "best", "first", "second")}
-    tensors = {f"{group}/{name}": array for group, content in groups.items() for name, array in content.items()}
-    header = {"training": training, "steps": checkpoint.steps, "history": list(checkpoint.history)}
-    write_tensors(path, KIND, tensors, header)
+    header = {"training": training, "steps": checkpoint.steps, "history": checkpoint.history}
+    write_tensors(path, KIND, checkpoint.tensors, header)
 
 
-def load_checkpoint(path: Path, training: str, model: nn.Module, fields: Sequence[str]) -> Checkpoint | None:
+def load_checkpoint(path: Path, training: str, expected: Layout, fields: Sequence[str]) -> Checkpoint | None:
     """The checkpoint of this training, or None when there is none yet.
 
     Parameters
     ----------
     path : file.
     training : digest of data and settings.
-    model : the model that is trained; the weights must fit it.
+    expected : shape and dtype of its tensors.
     fields : names of the numbers of an epoch.
 
     Raises
@@ -80,9 +76,15 @@ def load_checkpoint(path: Path, training: str, model: nn.Module, fields: Sequenc
             raise ModelFileError(f"{KIND}: the header's keys are incomplete or unknown.")
         if header["training"] != training:
             raise InputError(f"{KIND} {path.name} belongs to another training: data or settings differ.")
-        return _checked(tensors, header, model, fields)
+        check_tensors(tensors, expected, KIND)
+        steps, history = header["steps"], header["history"]
+        if not isinstance(steps, int) or steps < 1 or not isinstance(history, list) or not history:
+            raise ModelFileError(f"{KIND}: the counts are not right.")
+        if not all(_is_epoch(record, fields) for record in history):
+            raise ModelFileError(f"{KIND}: the history is not right.")
     except InputError as error:
-        raise InputError(f"{error} {_CURE}") from None
+        raise InputError(f"{error} Delete it to start over.") from None
+    return Checkpoint(tensors, steps, history)
 
 
 def training_digest(images: Sequence[Array], y: Array, settings: dict[str, Any], model: nn.Module) -> str:
@@ -110,29 +112,7 @@ def training_digest(images: Sequence[Array], y: Array, settings: dict[str, Any],
     return running.hexdigest()
 
 
-def _checked(tensors: Tensors, header: dict[str, Any], model: nn.Module, fields: Sequence[str]) -> Checkpoint:
-    groups: dict[str, Tensors] = {"weights": {}, "best": {}, "first": {}, "second": {}}
-    for key, array in tensors.items():
-        group, _, name = key.partition("/")
-        if group not in groups:
-            raise ModelFileError(f"{KIND}: unknown tensors.")
-        groups[group][name] = array
-    for group in ("weights", "best"):
-        check_state(model, groups[group], KIND)
-    parameters = dict(model.named_parameters())
-    for group in ("first", "second"):
-        if set(groups[group]) != set(parameters):
-            raise ModelFileError(f"{KIND}: Adam's moments are incomplete.")
-        for name, parameter in parameters.items():
-            check_like(groups[group][name], tuple(parameter.shape), "float32", f"{KIND}: moment of {name}")
-    steps, history = header["steps"], header["history"]
-    if not isinstance(steps, int) or steps < 1 or not isinstance(history, list) or not history:
-        raise ModelFileError(f"{KIND}: the counts are not right.")
-    for record in history:
-        if not isinstance(record, dict) or set(record) != set(fields) or not all(map(_number, record.values())):
-            raise ModelFileError(f"{KIND}: the history is not right.")
-    return Checkpoint(**groups, steps=steps, history=tuple(history))
-
-
-def _number(value: Any) -> bool:
-    return value is None or (isinstance(value, (int, float)) and not isinstance(value, bool) and np.isfinite(value))
+def _is_epoch(record: Any, fields: Sequence[str]) -> bool:
+    if not isinstance(record, dict) or set(record) != set(fields):
+        return False
+    return all(value is None or (is_number(value) and isfinite(value)) for value in record.values())

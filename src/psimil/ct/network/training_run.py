@@ -23,11 +23,13 @@ from psimil.ct.network.attcnn import AttCNN, scan_features
 from psimil.ct.network.augmentation import Augmentation, drawn_slices
 from psimil.ct.network.torch_workers import OrderedMap
 from psimil.ct.network.training_checkpoint import Checkpoint, load_checkpoint, save_checkpoint
-from psimil.ct.network.weights import load_state, state_arrays
+from psimil.ct.network.weights import layout, load_state, state_arrays
 from psimil.foundations.errors import NumericalFailure
 from psimil.foundations.phases import tell
 
 Array = NDArray[Any]
+
+MOMENTS = {"first": "exp_avg", "second": "exp_avg_sq"}  # of Adam, in a checkpoint and in torch
 
 
 @dataclass(frozen=True)
@@ -151,36 +153,35 @@ class TrainingRun:
     def keep(self, path: Path, training: str) -> None:
         """Continue from the checkpoint, if there is one, and write one after every epoch."""
         self.file = (path, training)
-        checkpoint = load_checkpoint(path, training, self.model, [field.name for field in fields(Epoch)])
+        state, parameters = self.model.state_dict(), dict(self.model.named_parameters())
+        expected = layout(state, "weights/") | layout(state, "best/")
+        expected |= layout(parameters, "first/") | layout(parameters, "second/")
+        checkpoint = load_checkpoint(path, training, expected, [field.name for field in fields(Epoch)])
         if checkpoint is None:
             return
-        load_state(self.model, checkpoint.weights)
-        self.history = [Epoch(**record) for record in checkpoint.history]  # type: ignore[arg-type]
-        self.best, self.steps = checkpoint.best, checkpoint.steps
-        for name, parameter in self.model.named_parameters():
+        tensors = checkpoint.tensors
+        load_state(self.model, {name: tensors[f"weights/{name}"] for name in state})
+        self.best = {name: tensors[f"best/{name}"] for name in state}
+        self.history = [Epoch(**record) for record in checkpoint.history]
+        self.steps = checkpoint.steps
+        for name, parameter in parameters.items():
             if parameter.requires_grad:
-                first, second = (
-                    torch.from_numpy(np.array(group[name])) for group in (checkpoint.first, checkpoint.second)
-                )
+                first, second = (torch.from_numpy(np.array(tensors[f"{moment}/{name}"])) for moment in MOMENTS)
                 self.optimiser.state[parameter] = {
-                    "step": torch.tensor(float(checkpoint.steps)),
+                    "step": torch.tensor(float(self.steps)),
                     "exp_avg": torch.empty_like(parameter).copy_(first).detach(),
                     "exp_avg_sq": torch.empty_like(parameter).copy_(second).detach(),
                 }
 
     def _checkpoint(self) -> Checkpoint:
-        def moments(kind: str) -> dict[str, Array]:
-            state = self.optimiser.state
-            return {
-                name: np.array(
-                    (state[p][kind] if p in state else torch.zeros_like(p)).detach().cpu().numpy(), order="C"
-                )
-                for name, p in self.model.named_parameters()
-            }
-
-        history = tuple(asdict(record) for record in self.history)
-        weights = state_arrays(self.model)
-        return Checkpoint(weights, self.best, moments("exp_avg"), moments("exp_avg_sq"), self.steps, history)
+        state = self.optimiser.state
+        tensors = {f"weights/{name}": array for name, array in state_arrays(self.model).items()}
+        tensors |= {f"best/{name}": array for name, array in self.best.items()}
+        for name, parameter in self.model.named_parameters():
+            for moment, key in MOMENTS.items():
+                value = state[parameter][key] if parameter in state else torch.zeros_like(parameter)
+                tensors[f"{moment}/{name}"] = np.array(value.detach().cpu().numpy(), order="C")
+        return Checkpoint(tensors, self.steps, [asdict(record) for record in self.history])
 
 
 def _finite(values: Array, epoch: int) -> Array:

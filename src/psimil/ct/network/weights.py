@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
 from psimil.ct.network.attcnn import AttCNN
 from psimil.ct.scans.windows import Window
@@ -19,6 +19,7 @@ from psimil.files.tensor_file import Tensors, digest, read_tensors, write_tensor
 from psimil.foundations.errors import InputError, ModelFileError
 
 Array = NDArray[Any]
+Layout = dict[str, tuple[tuple[int, ...], str]]  # shape and dtype by name
 
 KIND = "AttCNN weights"
 _LIMITS = {"n_features": 4096, "attention": 4096, "windows": 16}
@@ -108,10 +109,10 @@ def load_weights(path: str | os.PathLike[str], backbone: Callable[[], nn.Module]
     if backbone is None:
         facts["channels"] = architecture["channels"]
         with torch.device("meta"):  # shapes without memory, whatever sizes the file claims
-            check_state(AttCNN(**facts), tensors, KIND)
+            check_tensors(tensors, layout(AttCNN(**facts).state_dict()), KIND)
     with torch.random.fork_rng(devices=[]):
         model = AttCNN(**facts, backbone=None if backbone is None else backbone())
-    check_state(model, tensors, KIND)
+    check_tensors(tensors, layout(model.state_dict()), KIND)
     load_state(model, tensors)
     weights = Weights(model.eval(), windows, size)
     if header["fingerprint"] != weights.fingerprint:
@@ -125,25 +126,31 @@ def state_arrays(model: nn.Module) -> Tensors:
 
 
 def load_state(model: nn.Module, tensors: Mapping[str, Array]) -> None:
-    """Put arrays that :func:`check_state` found right into the model."""
+    """Put arrays that :func:`check_tensors` found right into the model."""
     model.load_state_dict({name: torch.from_numpy(np.array(array)) for name, array in tensors.items()})
 
 
-def check_state(model: nn.Module, tensors: Mapping[str, Array], what: str) -> None:
+def layout(state: Mapping[str, Tensor], group: str = "") -> Layout:
+    """Shape and dtype of every tensor by name, the names with ``group`` before them.
+
+    Examples
+    --------
+    >>> layout(nn.Linear(2, 1).state_dict(), "best/")
+    {'best/weight': ((1, 2), 'float32'), 'best/bias': ((1,), 'float32')}
+    """
+    return {group + name: (tuple(t.shape), str(t.dtype).removeprefix("torch.")) for name, t in state.items()}
+
+
+def check_tensors(tensors: Mapping[str, Array], expected: Layout, what: str) -> None:
     """Refuse missing or unknown names, wrong dtypes or shapes, and values that are not finite."""
-    state = model.state_dict()
-    for name in sorted(set(state) ^ set(tensors)):
-        raise ModelFileError(f'{what}: tensor "{name[:80]}" is {"missing" if name in state else "unknown"}.')
-    for name, expected in state.items():
-        check_like(tensors[name], tuple(expected.shape), str(expected.dtype).removeprefix("torch."), f"{what}: {name}")
-
-
-def check_like(array: Array, shape: tuple[int, ...], dtype: str, what: str) -> None:
-    """Refuse another shape or dtype, and values that are not finite."""
-    if array.shape != shape or str(array.dtype) != dtype:
-        raise ModelFileError(f"{what} is {array.dtype} {array.shape}, expected {dtype} {shape}.")
-    if not np.isfinite(array).all():
-        raise ModelFileError(f"{what} has non-finite values.")
+    for name in sorted(set(expected) ^ set(tensors)):
+        raise ModelFileError(f'{what}: tensor "{name[:80]}" is {"missing" if name in expected else "unknown"}.')
+    for name, (shape, dtype) in expected.items():
+        array = tensors[name]
+        if array.shape != shape or str(array.dtype) != dtype:
+            raise ModelFileError(f"{what}: {name} is {array.dtype} {array.shape}, expected {dtype} {shape}.")
+        if not np.isfinite(array).all():
+            raise ModelFileError(f"{what}: {name} has non-finite values.")
 
 
 def _whole(value: Any, most: int) -> bool:

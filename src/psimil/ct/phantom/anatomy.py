@@ -57,8 +57,8 @@ class Grid:
     def textures(self, heights: NDArray[np.float64], window: Window) -> Array:
         """(2, Q, rows, columns) smooth random fields with a standard deviation of about a third."""
         coarse = np.einsum("qk,fkyx->fqyx", _spline(heights, self.levels, LEVEL), self.fields)
-        found: Array = self.weights[window[0]] @ coarse @ self.weights[window[1]].T
-        return found
+        textures: Array = self.weights[window[0]] @ coarse @ self.weights[window[1]].T
+        return textures
 
 
 class Anatomy:
@@ -212,8 +212,8 @@ def _radius(skull: tuple[float, float, float], x: Array, y: Array, z: Array) -> 
     across = x / (np.float32(skull[0]) + y * np.float32(EGG * skull[0] / skull[1]))
     along, up = y / np.float32(skull[1]), z / np.float32(skull[2])
     up = np.where(up < 0, np.float32(0.75) * up, up)  # the head narrows slowly towards the neck
-    found: Array = np.sqrt(across * across + along * along + up * up * np.sqrt(np.abs(up)))
-    return found
+    radius: Array = np.sqrt(across * across + along * along + up * up * np.sqrt(np.abs(up)))
+    return radius
 
 
 def _rotation(plane: float, nod: float, lean: float) -> NDArray[np.float32]:

@@ -124,7 +124,7 @@ def _bleeding(
     step, coarse = positions[1] - positions[0], Grid(anatomy, 48)
     near = positions[(positions > -25) & (positions < 80)]
     most, least = min(RUN[1], len(positions) // 2) // lesions, 9.0 if lesions == 1 else 1.25 * step
-    found, taken, tries = list[Blood](), np.zeros(len(near)), 0
+    bleeds, taken, tries = list[Blood](), np.zeros(len(near)), 0
     while True:
         half = float(np.clip(0.5 * step * rng.integers(RUN[0] + 1, max(most, 3) + 1), least, 32.0))
         kinds = [kind or str(rng.choice(KINDS))]
@@ -134,14 +134,14 @@ def _bleeding(
         seen = _drawn(anatomy, coarse, near, thickness, tuple(lesion))[1]
         tries += 1
         if _in_runs(seen, most, 1) and (tries > APART or not (seen * taken).any()):
-            found, taken, lesions = found + lesion, taken + np.convolve(seen, [1, 1, 1], "same"), lesions - 1
+            bleeds, taken, lesions = bleeds + lesion, taken + np.convolve(seen, [1, 1, 1], "same"), lesions - 1
             if not lesions:
-                return tuple(found)
+                return tuple(bleeds)
 
 
 def _in_runs(truth: NDArray[np.int8], most: int, several: int) -> bool:
     """Whether blood is seen in so many runs of slices at most, none too short, and in so many slices at most."""
-    lengths = [len(part) for part in "".join(map(str, truth)).split("0") if part]
+    lengths = [len(run) for run in "".join(map(str, truth)).split("0") if run]
     return 1 <= len(lengths) <= several and min(lengths) >= RUN[0] and sum(lengths) <= most
 
 

@@ -27,11 +27,6 @@ class Place:
     depth : (Q, rows, columns) below the inner face of the skull, negative outside.
     spaces : (Q, rows, columns) share of cerebrospinal fluid around the brain: sulci and cisterns.
     ventricles : (Q, rows, columns) share of that inside.
-
-    Examples
-    --------
-    >>> Place(*np.zeros((6, 3, 4, 4), np.float32)).depth.shape
-    (3, 4, 4)
     """
 
     x: Array
@@ -51,12 +46,6 @@ class Blood:
     kind : one of ``KINDS``.
     value : Hounsfield units.
     share : gives (Q, rows, columns) in [0, 1] for a place.
-
-    Examples
-    --------
-    >>> place = Place(*np.zeros((6, 3, 4, 4), np.float32))
-    >>> Blood("subdural", 65.0, lambda at: ramp(at.depth)).share(place).max()
-    np.float32(0.5)
     """
 
     kind: str

@@ -38,11 +38,6 @@ class PhantomFiles:
     studies : folder with one folder of DICOM files per study.
     scans : CSV file with the columns scan (study UID) and label.
     truth : CSV file with the columns scan, sop_instance_uid, position and label, one row per slice.
-
-    Examples
-    --------
-    >>> PhantomFiles(Path("out/studies"), Path("out/scans.csv"), Path("out/truth.csv")).scans.name
-    'scans.csv'
     """
 
     studies: Path

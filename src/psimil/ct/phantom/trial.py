@@ -62,8 +62,8 @@ def run_demo(
     model : pipeline to train.
     progress : called with a note after every scan and every epoch.
     """
-    found = read_training_set(_cohort(learn), learn.scans, size=model.size, progress=progress)
-    model.set_params(callback=lambda record: progress(f"epoch {record.epoch}")).fit(found.slices, found.y)
+    training = read_training_set(_cohort(learn), learn.scans, size=model.size, progress=progress)
+    model.set_params(callback=lambda record: progress(f"epoch {record.epoch}")).fit(training.slices, training.y)
     truth = read_slice_labels(unseen.truth)
     results = predict_cohort(model, _cohort(unseen), truth=truth, progress=progress)
     assert results.truth is not None  # given above
@@ -72,7 +72,7 @@ def run_demo(
     scores["attention_slice_auc"] = area(results.truth, attention)
     T = np.maximum.reduceat(results.truth, results.prediction.offsets[:-1])
     scores["cnn_scan_auc"] = area(T, model.extractor_.predict_proba(results.slices)[:, 1])
-    apart = clone(model.gp_).set_params(labels="independent").fit(model.transform(found.slices), found.y)
+    apart = clone(model.gp_).set_params(labels="independent").fit(model.transform(training.slices), training.y)
     scores["without_links"] = truth_scores(apart.predict_dist(model.transform(results.slices)), results.truth)
     return Demo(model, results, scores | {"localisation": results.facts()["localisation"]})
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from psimil.ct.scans.study import CT_CLASSES
 from psimil.foundations.errors import InputError
 from psimil.predictive.referral import BOTH, KEPT, NEAR, UNLIKE
 from psimil.version import VERSION
@@ -24,7 +25,6 @@ RESEARCH = "Research use only. Not for diagnosis. Not verified."
 SCHEME = "99PSIMIL"
 DEVICE = uuid.UUID("0c8f2c55-30a4-5f6e-8d0d-6d1b7a2e94c3")
 UID_RULE = re.compile(r"(?=.{3,64}$)(0|[1-9][0-9]*)(\.(0|[1-9][0-9]*))+")
-CT_CLASSES = ("1.2.840.10008.5.1.4.1.1.2", "1.2.840.10008.5.1.4.1.1.2.1", "1.2.840.10008.5.1.4.1.1.2.2")
 FINDING, PROCEDURE = ("1386000", "SCT", "Intracranial hemorrhage"), ("24725-4", "LN", "CT Head")
 PRESENT, ABSENT = ("52101004", "SCT", "Present"), ("2667000", "SCT", "Absent")
 CALL = ("CALL", SCHEME, "Call of the algorithm")
@@ -84,7 +84,7 @@ def evidence(study_uid: str, series_uid: str, sources: Iterable[Source]) -> list
     """
     from pydicom.dataset import Dataset
 
-    found = []
+    datasets = []
     for uid, sop_class in {source.sop_instance_uid: source.sop_class_uid for source in sources}.items():
         dataset = Dataset()
         dataset.SOPClassUID, dataset.SOPInstanceUID = sop_class, uid
@@ -92,8 +92,8 @@ def evidence(study_uid: str, series_uid: str, sources: Iterable[Source]) -> list
         for empty in ("PatientID", "PatientName", "PatientBirthDate", "PatientSex", "AccessionNumber", "StudyID",
                       "StudyDate", "StudyTime", "ReferringPhysicianName"):  # fmt: skip
             setattr(dataset, empty, None)
-        found.append(dataset)
-    return found
+        datasets.append(dataset)
+    return datasets
 
 
 def measurement_report(

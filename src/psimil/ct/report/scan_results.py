@@ -180,23 +180,13 @@ def predict_cohort(
         When no scan can be read.
     """
     extractor = pipeline.extractor_
-    slices: list[Slices] = []
-    series: list[str] = []
-    failures = list(cohort.failures)
-    for chosen, item in zip(
-        cohort.chosen, cohort.read(windows=extractor.weights_.windows, size=extractor.size), strict=True
-    ):
-        if isinstance(item, Failure):
-            failures.append(item)
-        else:
-            slices.append(item)
-            series.append(chosen.id)
-        progress("scans")
-    if not slices:
-        raise InputError(f"none of {len(failures)} scans can be read. The first: {failures[0].reason}")
+    scans, failures = cohort.read_all(windows=extractor.weights_.windows, size=extractor.size, progress=progress)
+    slices = [scan for _, _, scan in scans]
     known = None if truth is None else slice_truth(slices, truth)
-    prediction = pipeline.predict_dist(slices)
-    return CTResults(slices, prediction, failures, known, series, model_card(pipeline.gp_, file))
+    card = model_card(pipeline.gp_, file)
+    return CTResults(
+        slices, pipeline.predict_dist(slices), failures, known, [series.id for _, series, _ in scans], card
+    )
 
 
 def slice_truth(slices: Sequence[Slices], truth: Mapping[str, int]) -> Array:

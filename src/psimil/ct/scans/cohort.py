@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from psimil.ct.dicom.folder import NIFTI
-from psimil.ct.dicom.limits import LIMITS, Limits
+from psimil.ct.dicom.folder import LIMITS, NIFTI, Limits
 from psimil.ct.dicom.sandbox import Sandbox
 from psimil.ct.scans.index import Index
 from psimil.ct.scans.scan import Slices
@@ -102,15 +101,15 @@ class Cohort:
                 f"rules must be ReadingRules, got {type(rules).__name__}. Write e.g. ReadingRules(skip_bad=True)."
             )
         rules = rules or ReadingRules()
-        kept, chosen, failures = [], [], []
+        readable, chosen, failures = [], [], []
         for study in studies:
-            wanted = next((part.id for part in study.series if part.id in rules.series), None)
+            wanted = next((series.id for series in study.series if series.id in rules.series), None)
             try:
                 chosen.append(choose_series(study, series=wanted, thickness=rules.thickness))
-                kept.append(study)
+                readable.append(study)
             except InputError as error:
                 failures.append(Failure(study.id, str(error)))
-        return cls(tuple(kept), tuple(chosen), tuple(failures), rules)
+        return cls(tuple(readable), tuple(chosen), tuple(failures), rules)
 
     def __len__(self) -> int:
         return len(self.chosen)
@@ -119,13 +118,13 @@ class Cohort:
         """One row per scan: its study, the series that is read, and why that one."""
         import pandas as pd
 
-        rows = [(study.id, part.id, part.reason) for study, part in zip(self.studies, self.chosen, strict=True)]
+        rows = [(study.id, series.id, series.reason) for study, series in zip(self.studies, self.chosen, strict=True)]
         return pd.DataFrame(rows, columns=["scan", "series", "reason"])
 
     def some(self, studies: Collection[str]) -> Cohort:
         """The studies of these ids alone, without failures."""
-        kept = [pair for pair in zip(self.studies, self.chosen, strict=True) if pair[0].id in studies]
-        return replace(self, studies=tuple(a for a, _ in kept), chosen=tuple(b for _, b in kept), failures=())
+        pairs = [pair for pair in zip(self.studies, self.chosen, strict=True) if pair[0].id in studies]
+        return replace(self, studies=tuple(a for a, _ in pairs), chosen=tuple(b for _, b in pairs), failures=())
 
     def read(self, *, windows: Sequence[Window] = WINDOWS, size: int = 128) -> Iterator[Slices | Failure]:
         """Each scan in turn, windowed and named by its study; a Failure in place of one that cannot be read."""
@@ -143,6 +142,28 @@ class Cohort:
                     yield Slices.of(replace(scan, id=study.id), windows, size)
                 except InputError as error:
                     yield Failure(study.id, str(error))
+
+    def read_all(
+        self, *, windows: Sequence[Window], size: int, progress: Callable[[str], None]
+    ) -> tuple[list[tuple[Study, Series, Slices]], list[Failure]]:
+        """The scans that can be read, with their studies and series, and the failures, those of the cohort first.
+
+        Raises
+        ------
+        InputError
+            When no scan can be read.
+        """
+        scans, failures = [], list(self.failures)
+        for study, series, item in zip(self.studies, self.chosen, self.read(windows=windows, size=size), strict=True):
+            if isinstance(item, Failure):
+                failures.append(item)
+            else:
+                scans.append((study, series, item))
+            progress("scans")
+        if not scans:
+            first = f" The first: {failures[0].reason}" if failures else ""
+            raise InputError(f"none of {len(failures)} scans can be read.{first}")
+        return scans, failures
 
 
 def usable_studies(index: Index) -> tuple[Study, ...]:

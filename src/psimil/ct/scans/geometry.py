@@ -19,13 +19,7 @@ SHOWN = 3  # notes of one kind that are written out
 
 @dataclass(frozen=True)
 class Arrangement:
-    """Slices in order with their positions (S,) in millimetres, and notes.
-
-    Examples
-    --------
-    >>> Arrangement((), np.empty(0), ("slices have no positions",)).notes
-    ('slices have no positions',)
-    """
+    """Slices in order with their positions (S,) in millimetres, and notes."""
 
     slices: tuple[Header, ...] = field(repr=False)
     positions: NDArray[np.float64]

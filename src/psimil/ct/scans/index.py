@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
-from psimil.ct.dicom.folder import Listing, list_folder
+from psimil.ct.dicom.folder import LIMITS, Limits, Listing, list_folder
 from psimil.ct.dicom.headers import Header, read_headers
-from psimil.ct.dicom.limits import LIMITS, Limits
-from psimil.ct.dicom.pixels import check_image
+from psimil.ct.dicom.pixels import readable
 from psimil.ct.scans.geometry import THICKEST, Arrangement, arrange
 from psimil.ct.scans.identity import Hasher
 from psimil.ct.scans.study import LEFT_OUT, Series, Study, Unread, kind_of
@@ -97,16 +96,15 @@ def index_files(
         for header in images:
             key = _key(header, kind_of(header, modalities))
             groups[(*key, _same_plane(header, planes[key]))].append(header)
-    found = [_series(headers, hasher, modalities) for headers in groups.values()]
-    numbered = _with_unread(_distinct(found), unread)
+    volumes = [_series(headers, hasher, modalities) for headers in groups.values()]
     studies: defaultdict[str, list[Series]] = defaultdict(list)
-    for series in numbered:
+    for series in _with_unread(_distinct(volumes), unread):
         studies[series.study_id].append(series)
     left_out: Counter[str] = Counter()
-    for series in found:
+    for series in volumes:
         left_out[series.kind] += 0 if series.usable else series.n_slices
     return Index(
-        tuple(Study(id_, tuple(sorted(parts, key=lambda s: -s.n_slices))) for id_, parts in studies.items()),
+        tuple(Study(id_, tuple(sorted(series, key=lambda s: -s.n_slices))) for id_, series in studies.items()),
         {kind: n for kind, n in sorted(left_out.items()) if n},
         tuple(unread),
         listing,
@@ -141,7 +139,7 @@ def _series(headers: list[Header], hasher: Callable[[str], str], modalities: Col
         if not uid:
             problems.append(f"{len(headers)} slices have no {name}; they are grouped by folder")
     if kind not in LEFT_OUT:
-        problems += _refusals(headers, modalities)
+        problems += readable(headers, modalities)[1]
     odd = [f"{header.words} {note}" for header in order.slices for note in header.notes]
     return Series(
         id=hasher(first.series or first.study),
@@ -157,31 +155,21 @@ def _series(headers: list[Header], hasher: Callable[[str], str], modalities: Col
     )
 
 
-def _refusals(headers: Iterable[Header], modalities: Collection[str]) -> list[str]:
-    lines = []
-    for header in headers:
-        try:
-            check_image(header, modalities)
-        except InputError as error:
-            lines.append(f"{header.words}: {error}")
-    return lines
-
-
-def _distinct(found: list[Series]) -> list[Series]:
-    """Parts of one series get ids with a number, the largest part keeps the plain one."""
+def _distinct(volumes: list[Series]) -> list[Series]:
+    """Volumes of one series get ids with a number, the largest keeps the plain one."""
     seen: Counter[str] = Counter()
     renamed: dict[int, Series] = {}
-    for series in sorted(found, key=lambda part: (not part.usable, -part.n_slices)):
+    for series in sorted(volumes, key=lambda volume: (not volume.usable, -volume.n_slices)):
         seen[series.id] += 1
         n = seen[series.id]
         renamed[id(series)] = series if n == 1 else replace(series, id=f"{series.id}-{n}")
-    return [renamed[id(series)] for series in found]
+    return [renamed[id(series)] for series in volumes]
 
 
-def _with_unread(found: list[Series], unread: list[Unread]) -> list[Series]:
+def _with_unread(volumes: list[Series], unread: list[Unread]) -> list[Series]:
     """Unreadable files belong to the series beside them when it is the only one in their folder."""
     owners: defaultdict[Path, set[int]] = defaultdict(set)
-    for place, series in enumerate(found):
+    for place, series in enumerate(volumes):
         for header in series.slices if series.usable else ():
             owners[header.file.path.parent].add(place)
     given: defaultdict[int, list[Unread]] = defaultdict(list)
@@ -191,5 +179,5 @@ def _with_unread(found: list[Series], unread: list[Unread]) -> list[Series]:
             given[next(iter(beside))].append(file)
     return [
         replace(series, unread=tuple(given[i]), problems=(*series.problems, *(file.words for file in given[i])))
-        for i, series in enumerate(found)
+        for i, series in enumerate(volumes)
     ]

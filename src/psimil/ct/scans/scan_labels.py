@@ -35,11 +35,6 @@ class ScanNames:
     ----------
     names : study UID, series UID, folder name, opaque id.
     slices : SOP instance UIDs of its slices.
-
-    Examples
-    --------
-    >>> ScanNames(("1.2.3", "folder")).slices
-    ()
     """
 
     names: tuple[str, ...]

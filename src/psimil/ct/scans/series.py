@@ -1,28 +1,30 @@
-"""Reading a series: from files to Hounsfield units in order."""
+"""Reading a series: from DICOM files, or from a NIfTI file, to Hounsfield units in order."""
 
 from __future__ import annotations
 
 import os
+import stat
 from collections import Counter
 from collections.abc import Callable, Collection
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.ct.dicom.folder import NIFTI_ENDINGS, Listing, SliceFile
+from psimil.ct.dicom.folder import LIMITS, NIFTI_ENDINGS, Limits, Listing, SliceFile
 from psimil.ct.dicom.headers import Header
-from psimil.ct.dicom.limits import LIMITS, Limits
-from psimil.ct.dicom.pixels import check_image, read_stored, to_hu
+from psimil.ct.dicom.pixels import HIGHEST_HU, LOWEST_HU, read_stored, readable, to_hu
 from psimil.ct.dicom.sandbox import Sandbox
 from psimil.ct.scans.geometry import arrange
+from psimil.ct.scans.identity import Hasher
 from psimil.ct.scans.index import index_files, index_folder
-from psimil.ct.scans.nifti import read_nifti
 from psimil.ct.scans.scan import Scan, Source
 from psimil.ct.scans.study import Series
 from psimil.files.paths import as_path
 from psimil.foundations.errors import InputError, MissingFile
+from psimil.foundations.extras import install_command
 
 BURNED_IN = "pixels may show text about the patient (BurnedInAnnotation)"
 SHOWN = 10  # bad slices that a message lists
@@ -74,7 +76,7 @@ def read_series(
     if not path.exists():
         raise MissingFile("the scan was not found. Check its name.")
     if path.name.lower().endswith(NIFTI_ENDINGS):
-        return read_nifti(path, hasher=hasher, limits=limits)
+        return read_nifti(path, hasher, limits)
     return _read(_only(path, series, hasher, modalities, limits), skip_bad, modalities, limits, sandbox)
 
 
@@ -91,37 +93,28 @@ def _only(
     else:
         listing = Listing((SliceFile(path, 1, path.stat().st_size),), {})
         index = index_files(listing, hasher, modalities, limits)
-    everything = [part for study in index.studies for part in study.series]
-    usable = [part for part in everything if part.usable]
-    found = [part for part in usable if wanted in (None, part.id)]
-    if len(found) == 1:
-        return found[0]
+    everything = [series for study in index.studies for series in study.series]
+    usable = [series for series in everything if series.usable]
+    chosen = [series for series in usable if wanted in (None, series.id)]
+    if len(chosen) == 1:
+        return chosen[0]
     if usable:
-        sizes = " and ".join(str(part.n_slices) for part in usable)
-        ids = ", ".join(part.id for part in usable)
+        sizes = " and ".join(str(series.n_slices) for series in usable)
+        ids = ", ".join(series.id for series in usable)
         count = f"{len(usable)} series" if len(usable) > 1 else "another series"
         raise InputError(f"folder has {count} ({sizes} slices). Choose one with --series (series= in Python): {ids}.")
-    for part in everything:
-        check = part.slices[0]
-        try:
-            check_image(check, modalities)
-        except InputError as error:
-            raise InputError(f"{check.words}: {error}") from None
-        raise InputError(f"no CT series: {check.words} is a {part.kind}.")
+    for series in everything:
+        first = series.slices[0]
+        _, refused = readable([first], modalities)
+        raise InputError(refused[0] if refused else f"no CT series: {first.words} is a {series.kind}.")
     if index.unread:
         raise _refusal([unread.words for unread in index.unread], len(index.unread))
     raise InputError(f"no DICOM image was found; {index.listing.words or 'the folder is empty'}.")
 
 
 def _read(series: Series, skip_bad: bool, modalities: Collection[str], limits: Limits, sandbox: Sandbox | None) -> Scan:
-    bad = [unread.words for unread in series.unread]
-    good = []
-    for header in series.images:
-        try:
-            check_image(header, modalities)
-            good.append(header)
-        except InputError as error:
-            bad.append(f"{header.words}: {error}")
+    good, refused = readable(series.images, modalities)
+    bad = [unread.words for unread in series.unread] + refused
     if not good or (bad and not skip_bad):
         raise _refusal(bad, len(series.images) + len(series.unread))
     order = arrange(good)
@@ -183,3 +176,60 @@ def _refusal(bad: list[str], n: int) -> InputError:
     return InputError(
         f"{len(bad)} of {n} slices cannot be read. {shown} Leave them out with skip_bad=True (--skip-bad)."
     )
+
+
+def read_nifti(path: str | Path, hasher: Callable[[str], str] | None = None, limits: Limits = LIMITS) -> Scan:
+    """Hounsfield units of a NIfTI file, its axial slices from the feet to the head.
+
+    Rows run to the back of the head and columns to the left of the patient, as in DICOM.
+
+    Parameters
+    ----------
+    path : the file, ``.nii`` or ``.nii.gz``.
+    hasher : turns the name of the file to an id; None takes the keyed hash of this user.
+    limits : sizes above which it is refused.
+
+    Raises
+    ------
+    InputError
+        When it cannot be read, is no volume, or is above a limit.
+
+    Examples
+    --------
+    >>> read_nifti("/dev/null")
+    Traceback (most recent call last):
+    psimil.foundations.errors.InputError: the NIfTI file is not a regular file.
+    """
+    path = Path(os.path.realpath(path))
+    if not path.exists() or not stat.S_ISREG(os.lstat(path).st_mode):
+        raise InputError("the NIfTI file is not a regular file.")
+    try:
+        import nibabel
+
+        canonical: Any = nibabel.as_closest_canonical
+    except ImportError:
+        raise InputError(f"reading NIfTI needs nibabel. Install it with: {install_command('nifti')}") from None
+    try:
+        image: Any = nibabel.load(path)
+        _check_volume(image.shape, path.stat().st_size, limits)
+        image = canonical(image.slicer[..., 0] if len(image.shape) == 4 else image)
+        values = np.asarray(image.dataobj, dtype=np.float32)
+    except InputError:
+        raise
+    except Exception:  # nibabel raises many kinds on damaged files, and quotes their names
+        raise InputError("the NIfTI file is damaged or cut short.") from None
+    hasher = hasher or Hasher.of_user()
+    # Axes go right, anterior and superior; DICOM columns go left and rows go posterior.
+    values = np.nan_to_num(values, nan=LOWEST_HU, posinf=HIGHEST_HU, neginf=LOWEST_HU)
+    hu = np.rint(np.clip(values, LOWEST_HU, HIGHEST_HU)).astype(np.int16)[::-1, ::-1].transpose(2, 1, 0)
+    width, height, step = (float(x) for x in image.header.get_zooms()[:3])
+    positions = float(image.affine[2, 3]) + step * np.arange(len(hu), dtype=np.float64)
+    return Scan(hasher(path.name), np.ascontiguousarray(hu), positions, (height, width), thickness=step)
+
+
+def _check_volume(shape: tuple[int, ...], size: int, limits: Limits) -> None:
+    if len(shape) not in (3, 4) or min(shape) < 1 or (len(shape) == 4 and shape[3] != 1):
+        raise InputError(f"the NIfTI file has shape {shape}, expected one volume.")
+    voxels = int(np.prod([int(n) for n in shape], dtype=object))
+    if max(shape) > limits.side or 4 * voxels > limits.scan_bytes or size > limits.scan_bytes:
+        raise InputError(f"the NIfTI file of shape {shape} is above the limit of {limits.scan_bytes >> 20} MB.")

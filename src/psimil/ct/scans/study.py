@@ -20,14 +20,7 @@ ENOUGH_SLICES, ENOUGH_MM = 10, 80.0
 
 @dataclass(frozen=True)
 class Unread:
-    """A file that is no readable image, and why.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> Unread(SliceFile(Path("a"), 12, 9), "not a DICOM file.").words
-    'slice 12: not a DICOM file.'
-    """
+    """A file that is no readable image, and why."""
 
     file: SliceFile = field(repr=False)
     reason: str
@@ -162,30 +155,31 @@ def choose_series(study: Study, *, series: str | None = None, thickness: float =
     >>> choose_series(Study("a", (thin, thick))).id
     's5.0'
     """
+    usable = [candidate for candidate in study.series if candidate.usable]
     if series is not None:
-        for part in study.series:
-            if part.id == series and part.usable:
-                return replace(part, reason=f"series {part.id} was asked for.")
-        ids = ", ".join(part.id for part in study.series if part.usable) or "none"
+        for candidate in usable:
+            if candidate.id == series:
+                return replace(candidate, reason=f"series {series} was asked for.")
+        ids = ", ".join(candidate.id for candidate in usable) or "none"
         raise InputError(f"study {study.id} has no series {series} that can be read. It has: {ids}.")
-    axial = [part for part in study.series if part.usable and part.kind.startswith("axial")]
-    axial = axial or [part for part in study.series if part.usable and part.kind.endswith("without orientation")]
+    axial = [candidate for candidate in usable if candidate.kind.startswith("axial")]
+    axial = axial or [candidate for candidate in usable if candidate.kind.endswith("without orientation")]
     if not axial:
-        kinds = ", ".join(sorted({part.kind for part in study.series})) or "nothing"
+        kinds = ", ".join(sorted({candidate.kind for candidate in study.series})) or "nothing"
         raise InputError(f"study {study.id} has no axial series; it has: {kinds}. Name one with series=ID (--series).")
-    best = min(axial, key=lambda part: _rank(part, thickness))
+    best = min(axial, key=lambda candidate: _rank(candidate, thickness))
     return replace(best, reason=_sentence(best, axial, thickness))
 
 
-def _rank(part: Series, thickness: float) -> tuple[bool, float, bool, bool, int, str]:
-    distance = float("inf") if part.thickness is None else round(abs(part.thickness - thickness), 1)
-    sharp = any(header.sharp for header in part.slices)
-    contrast = any(header.contrast for header in part.slices)
-    return (not _is_long(part), distance, sharp, contrast, -part.n_slices, part.id)
+def _rank(candidate: Series, thickness: float) -> tuple[bool, float, bool, bool, int, str]:
+    distance = float("inf") if candidate.thickness is None else round(abs(candidate.thickness - thickness), 1)
+    sharp = any(header.sharp for header in candidate.slices)
+    contrast = any(header.contrast for header in candidate.slices)
+    return (not _is_long(candidate), distance, sharp, contrast, -candidate.n_slices, candidate.id)
 
 
-def _is_long(part: Series) -> bool:
-    return part.n_slices >= ENOUGH_SLICES and part.coverage >= ENOUGH_MM
+def _is_long(candidate: Series) -> bool:
+    return candidate.n_slices >= ENOUGH_SLICES and candidate.coverage >= ENOUGH_MM
 
 
 def _sentence(best: Series, axial: list[Series], thickness: float) -> str:

@@ -15,7 +15,7 @@ from psimil.ct.scans.scan import Slices
 from psimil.ct.scans.scan_labels import ScanLabels, ScanNames, read_scan_labels
 from psimil.ct.scans.study import Series, Study
 from psimil.ct.scans.windows import WINDOWS, Window
-from psimil.foundations.errors import InputError, MissingFile
+from psimil.foundations.errors import MissingFile
 from psimil.model.bags import Bags
 
 NO_LABEL = "the label file has no row for it."
@@ -76,17 +76,9 @@ def read_training_set(
     matched = given.match({study.id: names_of(study, series) for study, series in pairs})
     failures = [*cohort.failures, *(Failure(study.id, NO_LABEL) for study, _ in pairs if study.id not in matched)]
     labelled = cohort.some(matched)
-    slices, y = [], []
-    for study, item in zip(labelled.studies, labelled.read(windows=windows, size=size), strict=True):
-        if isinstance(item, Failure):
-            failures.append(item)
-        else:
-            slices.append(item)
-            y.append(matched[study.id])
-        progress("scans")
-    if not slices:
-        raise InputError(f"none of {len(labelled)} scans can be read. The first: {failures[-1].reason}")
-    return TrainingSet(slices, np.array(y, dtype=np.int64), failures)
+    scans, unread = labelled.read_all(windows=windows, size=size, progress=progress)
+    y = np.array([matched[study.id] for study, _, _ in scans], dtype=np.int64)
+    return TrainingSet([slices for _, _, slices in scans], y, failures + unread)
 
 
 def names_of(study: Study, series: Series) -> ScanNames:

@@ -72,10 +72,10 @@ def read_windows(text: str) -> tuple[Window, ...]:
     >>> read_windows("brain:40/80, bone:600/2800")
     (Window(name='brain', level=40.0, width=80.0), Window(name='bone', level=600.0, width=2800.0))
     """
-    found = [WRITTEN.fullmatch(part.strip()) for part in text.split(",")]
-    if not all(found):
+    matches = [WRITTEN.fullmatch(words.strip()) for words in text.split(",")]
+    if not all(matches):
         raise InputError(f"windows are written as name:level/width with commas between them, got {text!r}.")
-    return tuple(Window(match[1], float(match[2]), float(match[3])) for match in found if match)
+    return tuple(Window(match[1], float(match[2]), float(match[3])) for match in matches if match)
 
 
 def apply_windows(hu: ArrayLike, windows: Sequence[Window] = WINDOWS, *, size: int | None = 128) -> NDArray[np.float32]:
@@ -115,9 +115,9 @@ def apply_windows(hu: ArrayLike, windows: Sequence[Window] = WINDOWS, *, size: i
         slices = _square(slices)
     rows, columns = (size, size) if size is not None else slices.shape[1:]
     images = np.empty((len(slices), len(chosen), rows, columns), np.float32)
-    for image, piece in zip(images, slices, strict=True):
-        for channel, window in zip(image, chosen, strict=True):
-            _fill(channel, piece, window)
+    for channels, image in zip(images, slices, strict=True):
+        for channel, window in zip(channels, chosen, strict=True):
+            _fill(channel, image, window)
     return images
 
 
@@ -148,26 +148,26 @@ def _square(slices: NDArray[Any]) -> NDArray[Any]:
     return np.pad(slices.astype(np.promote_types(slices.dtype, np.int16)), padding, constant_values=LOWEST_HU)
 
 
-def _fill(channel: NDArray[np.float32], piece: NDArray[Any], window: Window) -> None:
+def _fill(channel: NDArray[np.float32], image: NDArray[Any], window: Window) -> None:
     """Write the window of one slice to a channel of the wanted size."""
-    factor, rest = divmod(piece.shape[0], channel.shape[0])
+    factor, rest = divmod(image.shape[0], channel.shape[0])
     whole = window.low == round(window.low) and window.high == round(window.high)
-    fits = piece.dtype == np.int16 and -INT16_MAX <= window.low and window.high <= INT16_MAX
+    fits = image.dtype == np.int16 and -INT16_MAX <= window.low and window.high <= INT16_MAX
     if rest == 0 and whole and fits and factor > 0 and window.width * factor**2 <= INT16_MAX:
-        _add_blocks(channel, piece, round(window.low), round(window.high), factor)
+        _add_squares(channel, image, round(window.low), round(window.high), factor)
         channel *= np.float32(1.0 / (window.width * factor**2))
     else:
-        scaled = (np.clip(piece, window.low, window.high) - window.low).astype(np.float32) / np.float32(window.width)
-        rows, columns = (_area_weights(piece.shape[a], channel.shape[a]) for a in (0, 1))
+        scaled = (np.clip(image, window.low, window.high) - window.low).astype(np.float32) / np.float32(window.width)
+        rows, columns = (_area_weights(image.shape[a], channel.shape[a]) for a in (0, 1))
         np.matmul(rows @ scaled, columns.T, out=channel)
     np.clip(channel, 0.0, 1.0, out=channel)
 
 
-def _add_blocks(channel: NDArray[np.float32], piece: NDArray[Any], low: int, high: int, factor: int) -> None:
-    """Sums over blocks of factor x factor pixels above the black level; they fit in 16 bits."""
-    clipped = np.clip(piece, np.int16(low), np.int16(high))
+def _add_squares(channel: NDArray[np.float32], image: NDArray[Any], low: int, high: int, factor: int) -> None:
+    """Sums over squares of factor x factor pixels above the black level; they fit in 16 bits."""
+    clipped = np.clip(image, np.int16(low), np.int16(high))
     clipped -= np.int16(low)
-    rows = clipped.reshape(-1, factor, piece.shape[1]).sum(axis=1, dtype=np.int16) if factor > 1 else clipped
+    rows = clipped.reshape(-1, factor, image.shape[1]).sum(axis=1, dtype=np.int16) if factor > 1 else clipped
     total = rows[:, ::factor].copy()
     for place in range(1, factor):
         total += rows[:, place::factor]

@@ -2,9 +2,8 @@ import numpy as np
 import pytest
 
 from ct_files import head
-from psimil.ct.dicom.limits import Limits
-from psimil.ct.scans.nifti import read_nifti
-from psimil.ct.scans.series import read_series
+from psimil.ct.dicom.folder import Limits
+from psimil.ct.scans.series import read_nifti, read_series
 from psimil.foundations.errors import InputError
 
 nibabel = pytest.importorskip("nibabel")

@@ -6,9 +6,8 @@ import pytest
 from pydicom.uid import ExplicitVRLittleEndian, ImplicitVRLittleEndian
 
 from ct_files import CT_IMAGE, ENHANCED_CT, head, uid_of, write_enhanced, write_series, write_slice
-from psimil.ct.dicom.folder import SliceFile
+from psimil.ct.dicom.folder import Limits, SliceFile
 from psimil.ct.dicom.headers import read_headers
-from psimil.ct.dicom.limits import Limits
 from psimil.ct.scans.index import index_folder
 from psimil.ct.scans.scan import Scan, Source
 from psimil.ct.scans.series import BURNED_IN, read_series

@@ -126,7 +126,7 @@ def test_killed_at_any_moment_it_resumes(tmp_path):
         textwrap.dedent(f"""
         import sys
         sys.path[:0] = {[os.path.dirname(__file__), *sys.path]!r}
-        import test_ct_cnn_training as t
+        import test_cnn_training as t
         print("ready", flush=True)
         t.quick(checkpoint={str(tmp_path / "c")!r}, callback=lambda record: print(record.epoch, flush=True))
         """)

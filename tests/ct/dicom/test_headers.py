@@ -11,9 +11,8 @@ from pydicom.uid import ExplicitVRLittleEndian, ImplicitVRLittleEndian
 
 from ct_files import slice_dataset, write_slice
 from psimil.ct.dicom import headers
-from psimil.ct.dicom.folder import SliceFile
+from psimil.ct.dicom.folder import Limits, SliceFile
 from psimil.ct.dicom.headers import read_headers
-from psimil.ct.dicom.limits import Limits
 from psimil.foundations.errors import InputError
 
 NAMES = ["PatientName", "PatientID", "InstitutionName", "StudyDate", "PatientBirthDate", "ProtocolName"]

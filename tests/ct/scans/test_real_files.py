@@ -13,7 +13,7 @@ from psimil.ct.scans.series import read_series
 from psimil.ct.scans.study import choose_series
 from psimil.ct.scans.windows import BLOOD, apply_windows
 
-DATA = Path(os.environ.get("PSIMIL_DATA", Path(__file__).resolve().parents[3] / "shared" / "data")) / "ct"
+DATA = Path(os.environ.get("PSIMIL_DATA", Path(__file__).resolve().parents[4] / "shared" / "data")) / "ct"
 SERIES, SINGLE = DATA / "cq500_head_series", DATA / "single"
 pytestmark = [pytest.mark.data, pytest.mark.skipif(not DATA.is_dir(), reason="the CT files are not at hand")]
 
