@@ -18,7 +18,7 @@ from psimil import VGPMIL
 from psimil.ct import Cohort, CTPipeline, Slices, index_folder, read_report, read_series
 from psimil.ct.report.run_files import write_results
 from psimil.ct.report.scan_results import RESEARCH, CTResults, predict_cohort, slice_truth, truth_scores
-from psimil.ct.scans.cohort import Failure, ReadingRules, usable_studies
+from psimil.ct.scans.cohort import Failure, ReadingRules
 from psimil.ct.scans.scan_labels import ScanLabels, read_slice_labels
 from psimil.ct.scans.training_set import read_training_set
 from psimil.ct.scans.windows import BRAIN, WINDOWS
@@ -113,7 +113,7 @@ def test_readers_correct_the_labels_of_scans_and_slices(studies, tmp_path):
 def test_a_folder_without_studies_says_so(tmp_path):
     (tmp_path / "notes").write_text("no image")
     with pytest.raises(InputError, match="no CT study was found; 1 files cannot be read"):
-        usable_studies(index_folder(tmp_path, hasher=str))
+        Cohort.of(index_folder(tmp_path, hasher=str))
 
 
 def test_the_series_of_a_study_can_be_named(tmp_path):

@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 from psimil.ct.network.attcnn import AttCNN  # noqa: E402
 from psimil.ct.network.augmentation import Augmentation, pick_slices  # noqa: E402
 from psimil.ct.network.backbone import SliceCNN, slice_tensor  # noqa: E402
-from psimil.ct.network.weights import KIND, Weights, fingerprint, load_weights, save_weights, state_arrays  # noqa: E402
+from psimil.ct.network.weights import KIND, Weights, load_weights, save_weights, state_arrays  # noqa: E402
 from psimil.ct.scans.windows import BLOOD, BONE, BRAIN, SOFT, WINDOWS  # noqa: E402
 from psimil.files.tensor_file import FORMAT, read_tensors, write_tensors  # noqa: E402
 from psimil.foundations.errors import InputError, MissingFile, ModelFileError  # noqa: E402
@@ -169,7 +169,7 @@ def test_weights_come_back_bit_for_bit(model, saved, tmp_path):
     assert torch.equal(torch.random.get_rng_state(), state)
     assert found.windows == WINDOWS
     assert found.size == 24
-    assert found.fingerprint == fingerprint(model, WINDOWS, 24)
+    assert found.fingerprint == Weights(model, WINDOWS, 24).fingerprint
     assert not found.model.training
     assert all(np.array_equal(a, state_arrays(found.model)[name]) for name, a in state_arrays(model).items())
     save_weights(tmp_path / "again.safetensors", found)
@@ -177,11 +177,14 @@ def test_weights_come_back_bit_for_bit(model, saved, tmp_path):
 
 
 def test_the_fingerprint_names_weights_windows_and_size(model):
-    names = {fingerprint(model, WINDOWS, 24), fingerprint(model, WINDOWS, 25)}
-    names |= {fingerprint(model, (BRAIN, BLOOD, BONE), 24), fingerprint(model, (BRAIN, SOFT, BLOOD), 24)}
+    names = {Weights(model, WINDOWS, 24).fingerprint, Weights(model, WINDOWS, 25).fingerprint}
+    names |= {
+        Weights(model, (BRAIN, BLOOD, BONE), 24).fingerprint,
+        Weights(model, (BRAIN, SOFT, BLOOD), 24).fingerprint,
+    }
     with torch.no_grad():
         model.classifier.bias += 1e-6
-    names.add(fingerprint(model, WINDOWS, 24))
+    names.add(Weights(model, WINDOWS, 24).fingerprint)
     assert len(names) == 5
 
 

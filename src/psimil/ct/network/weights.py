@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -36,6 +36,13 @@ class Weights:
     model : AttCNN.
     windows : the channels of a slice.
     size : rows and columns of a slice.
+
+    Examples
+    --------
+    >>> from psimil.ct.scans.windows import WINDOWS
+    >>> one, other = (Weights(AttCNN(), WINDOWS, size) for size in (96, 64))
+    >>> one.fingerprint == other.fingerprint, len(one.fingerprint)
+    (False, 30)
     """
 
     model: AttCNN
@@ -45,23 +52,9 @@ class Weights:
     @property
     def fingerprint(self) -> str:
         """Names the features: equal when weights, windows and size are equal, and only then."""
-        return fingerprint(self.model, self.windows, self.size)
-
-
-def fingerprint(model: AttCNN, windows: Sequence[Window], size: int) -> str:
-    """Name of the features that a network makes of slices in these windows and of this size.
-
-    Examples
-    --------
-    >>> from psimil.ct.scans.windows import WINDOWS
-    >>> model = AttCNN()
-    >>> fingerprint(model, WINDOWS, 96) == fingerprint(model, WINDOWS, 96) != fingerprint(model, WINDOWS, 64)
-    True
-    >>> len(fingerprint(model, WINDOWS, 96))
-    30
-    """
-    text = json.dumps([model.architecture, [asdict(w) for w in windows], size], sort_keys=True, allow_nan=False)
-    return f"attcnn sha256:{digest(state_arrays(model), text)[:16]}"
+        facts = [self.model.architecture, [asdict(w) for w in self.windows], self.size]
+        text = json.dumps(facts, sort_keys=True, allow_nan=False)
+        return f"attcnn sha256:{digest(state_arrays(self.model), text)[:16]}"
 
 
 def save_weights(path: str | os.PathLike[str], weights: Weights) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psimil.ct.phantom.anatomy import GREY, HIGHEST, LOWEST, Anatomy, Grid, blend
-from psimil.ct.phantom.lesions import KINDS, Array, Blood, draw_blood
+from psimil.ct.phantom.lesions import KINDS, Array, Blood, check_kind, draw_blood
 from psimil.foundations.errors import InputError
 
 SLICES = (16, 32)
@@ -79,9 +79,9 @@ def head(
     """
     if size < 32 or (n_slices is not None and n_slices < 8):
         raise InputError("a head needs size >= 32 and n_slices >= 8.")
-    if kind is not None and kind not in KINDS:
-        raise InputError(f"kind of blood must be one of {', '.join(KINDS)}, or None for any.")
     check_lesions(lesions)
+    if kind is not None:
+        check_kind(kind)
     thickness = float(rng.uniform(2.5, 7.0))
     count = n_slices or int(np.clip(round((HIGHEST - LOWEST) / thickness), *SLICES))
     step = round((HIGHEST - LOWEST) / count, 2)

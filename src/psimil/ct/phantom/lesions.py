@@ -122,10 +122,15 @@ def draw_blood(rng: np.random.Generator, kind: str, skull: tuple[float, float, f
     >>> draw_blood(np.random.default_rng(0), "subdural", (64.0, 82.0, 85.0), 15.0).kind
     'subdural'
     """
-    if kind not in SHAPES:
-        raise InputError(f"kind of blood must be one of {', '.join(KINDS)}, or None for any.")
+    check_kind(kind)
     share = SHAPES[kind](rng, skull, half)
     return Blood(kind, float(rng.uniform(65.0, 80.0)), share)
+
+
+def check_kind(kind: str) -> None:
+    """Refuse blood of an unknown kind."""
+    if kind not in KINDS:
+        raise InputError(f"kind of blood must be one of {', '.join(KINDS)}, or None for any.")
 
 
 def _on_skull(skull: tuple[float, float, float], angle: float, height: float) -> tuple[float, float, float]:

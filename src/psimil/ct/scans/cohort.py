@@ -90,7 +90,7 @@ class Cohort:
         rules : None is ReadingRules().
         """
         if isinstance(studies, Index):
-            studies = usable_studies(studies)
+            studies = _usable(studies)
         if not isinstance(studies, Sequence) or not all(isinstance(study, Study) for study in studies):
             raise InputError(
                 f"studies must be an Index or a sequence of Study, got {type(studies).__name__}. "
@@ -166,16 +166,8 @@ class Cohort:
         return scans, failures
 
 
-def usable_studies(index: Index) -> tuple[Study, ...]:
-    """Studies of an index, refused when there are none.
-
-    Examples
-    --------
-    >>> from psimil.ct.dicom.folder import Listing
-    >>> usable_studies(Index((), {}, (), Listing((), {})))
-    Traceback (most recent call last):
-    psimil.foundations.errors.InputError: no CT study was found; the folder is empty.
-    """
+def _usable(index: Index) -> tuple[Study, ...]:
+    """Studies of an index, refused when there are none."""
     if index.studies:
         return index.studies
     what = f"{len(index.unread)} files cannot be read" if index.unread else index.listing.words or "the folder is empty"
