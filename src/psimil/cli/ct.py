@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import typer
+from collections.abc import Callable
+from typing import Any
 
 from psimil.cli.ct_demo import demo
 from psimil.cli.ct_index import index
+from psimil.cli.ct_options import ct
 from psimil.cli.ct_phantom import phantom
 from psimil.cli.ct_predict import predict
 from psimil.cli.ct_train import train
+from psimil.cli.groups import EVERYWHERE, OF_CT
 
-ct = typer.Typer(
-    name="ct",
-    help="Head CT: index a folder, train from scan labels, predict scans and slices. Research use only.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-)
-for command in (index, train, predict, phantom, demo):
-    ct.command()(command)
+COMMANDS: tuple[Callable[..., Any], ...] = (index, train, predict, phantom, demo)
+for command in COMMANDS:
+    ct.command(epilog=f"{OF_CT} {EVERYWHERE}")(command)
+
+__all__ = ["ct"]

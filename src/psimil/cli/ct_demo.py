@@ -8,26 +8,23 @@ from typing import Annotated
 
 import typer
 
+from psimil.cli.ct_options import shared
 from psimil.cli.exits import NOTE
 from psimil.cli.next_steps import next_step, ways_to_look
-from psimil.cli.options import Debug, Json, Quiet
 from psimil.cli.shell import Shell
 
 STRIPS = 6  # scans whose slices are drawn
 
 
 def demo(
+    context: typer.Context,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where files go.")] = Path("ct-demo"),
     train: Annotated[int, typer.Option("--train", min=8, help="Scans to train on.")] = 200,
     test: Annotated[int, typer.Option("--test", min=4, help="Scans to predict.")] = 60,
-    seed: Annotated[int, typer.Option(min=0)] = 0,
-    as_json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
 ) -> None:
     """Write synthetic head CT studies, train on some from scan labels alone, predict, draw and score the others."""
-    shell = Shell(as_json, quiet)
-    with shell.listening():
+    seed = shared(context)["seed"]
+    with Shell.of(context) as shell:
         from psimil.ct.demo import demo_pipeline, run_demo, score_table, write_demo_studies
         from psimil.ct.results import write_results
         from psimil.files.environment import environment

@@ -8,26 +8,23 @@ from typing import Annotated
 
 import typer
 
+from psimil.cli.ct_options import shared
 from psimil.cli.exits import NOTE
 from psimil.cli.next_steps import next_step
-from psimil.cli.options import Debug, Json, Quiet
 from psimil.cli.shell import Shell
 
 
 def phantom(
+    context: typer.Context,
     out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder to make.", show_default=False)],
     scans: Annotated[int, typer.Option("--scans", min=1, help="Studies to write.")] = 60,
     size: Annotated[int, typer.Option("--size", min=32, max=1024, help="Rows and columns of a slice.")] = 256,
     share: Annotated[float, typer.Option("--share", min=0.0, max=1.0, help="Share of studies with a bleed.")] = 0.5,
     lesions: Annotated[int, typer.Option("--lesions", min=1, max=3, help="Bleeds in a study, at most.")] = 1,
-    seed: Annotated[int, typer.Option(min=0)] = 0,
-    as_json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
 ) -> None:
     """Write synthetic head CT studies as DICOM files, with labels of scans and, kept aside, of slices."""
-    shell = Shell(as_json, quiet)
-    with shell.listening():
+    seed = shared(context)["seed"]
+    with Shell.of(context) as shell:
         from psimil.ct.phantom_files import write_phantoms
 
         with shell.progress(scans, "phantom") as step:

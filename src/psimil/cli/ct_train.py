@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from psimil.cli.ct_options import Folder, MaxPixels, Modalities, SeriesIds, ShowIds, SkipBad, Thickness, chosen, rules
+from psimil.cli.ct_options import Folder, chosen, shared
 from psimil.cli.exits import NOTE
 from psimil.cli.next_steps import next_step
-from psimil.cli.options import Debug, Json, Overwrite, Quiet, choice
+from psimil.cli.options import choice
 from psimil.cli.shell import Shell
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ OWN = (
 
 
 def train(
+    context: typer.Context,
     directory: Folder,
     labels: Annotated[
         Path,
@@ -60,26 +61,13 @@ def train(
         int,
         typer.Option("--joint-epochs", min=0, metavar="EPOCHS", help="Epochs of joint training of CNN and process."),
     ] = 0,
-    device: Annotated[str, typer.Option("--device", help="Torch device; tested on cpu alone.")] = "cpu",
-    seed: Annotated[int, typer.Option(min=0)] = 0,
-    thickness: Thickness = 5.0,
-    series: SeriesIds = None,
-    skip_bad: SkipBad = False,
-    modalities: Modalities = None,
-    max_pixels: MaxPixels = 4096,
-    show_ids: ShowIds = False,
-    overwrite: Overwrite = False,
-    as_json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
 ) -> None:
     """Train the attention CNN from one label per scan, then the Gaussian process on its features.
 
     Run the same command again after an interruption: the CNN continues after its last complete epoch, and the result is
     that of an uninterrupted run.
     """
-    shell = Shell(as_json, quiet)
-    with shell.listening():
+    with Shell.of(context) as shell:
         from psimil.ct.labels import digest
         from psimil.ct.pipeline import CTPipeline
         from psimil.ct.training_set import read_training_set
@@ -87,31 +75,32 @@ def train(
         from psimil.estimators.psi_vgpmil import GVGPMIL, VGPMIL
         from psimil.files.workdir import open_workdir
 
+        options = shared(context)
+        seed = options["seed"]
         seen = read_windows(windows)
         process = GVGPMIL() if model == "gvgpmil" else VGPMIL(labels="chain")
         process.set_params(n_inducing=n_inducing, random_state=seed)
         config = {
             "command": "ct train", "n_features": n_features, "model": model, "n_inducing": n_inducing, "size": size,
-            "windows": windows, "epochs": epochs, "joint_epochs": joint_epochs, "seed": seed, "thickness": thickness,
-            "skip_bad": skip_bad, "labels": digest(labels),
+            "windows": windows, "epochs": epochs, "joint_epochs": joint_epochs, "seed": seed,
+            "thickness": options["thickness"], "skip_bad": options["skip_bad"], "labels": digest(labels),
             "feedback": None if feedback is None else digest(feedback),
         }  # fmt: skip
-        work = open_workdir(out, config, key="command", own=OWN, overwrite=overwrite)
+        work = open_workdir(out, config, key="command", own=OWN, overwrite=options["overwrite"])
         if (out / DONE).is_file():
             shell.say(
                 f"{out} holds this training, finished. Train another with --out, or again with --overwrite.", NOTE
             )
             shell.result(model=str(out), finished_before=True)
             return
-        how = rules(thickness, series, skip_bad, modalities, max_pixels)
-        _, cohort = chosen(directory, show_ids, how)
+        _, cohort = chosen(directory, options)
         with shell.progress(len(cohort), "reading") as step:
             found = read_training_set(cohort, labels, windows=seen, size=size, progress=step)
         if feedback is not None:
             found = found.corrected(feedback)
         with shell.progress(epochs + joint_epochs + 1, "training", at_most=True) as step:
             pipeline = CTPipeline(
-                n_features, size, seen, process, epochs=epochs, joint_epochs=joint_epochs, device=device,
+                n_features, size, seen, process, epochs=epochs, joint_epochs=joint_epochs, device=options["device"],
                 checkpoint=out / CHECKPOINT, callback=lambda record: step(_words(record)), random_state=seed,
             ).fit(found.slices, found.y, found.known)  # fmt: skip
         facts = _write(work, pipeline, found.slices, found.y, found.failures, cohort)

@@ -9,7 +9,6 @@ import typer
 
 from psimil.cli.exits import NOTE
 from psimil.cli.next_steps import next_step, ways_to_look
-from psimil.cli.options import Debug, Json, Quiet
 from psimil.cli.shell import Shell
 
 if TYPE_CHECKING:
@@ -20,15 +19,12 @@ HELD_OUT = "Prediction of the test bags of the first fold by VGPMIL, trained on 
 
 
 def demo(
+    context: typer.Context,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where files go.")] = Path("demo"),
     seed: Annotated[int, typer.Option(min=0)] = 0,
-    as_json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
 ) -> None:
     """Train VGPMIL and G-VGPMIL on MUSK1 (embedded), show scores on test bags, save figures."""
-    shell = Shell(as_json, quiet)
-    with shell.listening():
+    with Shell.of(context) as shell:
         from psimil.cli.demo_run import FOLDS, run_demo
         from psimil.files.rundir import opened
 

@@ -2,41 +2,45 @@
 
 from __future__ import annotations
 
-from psimil.cli.arguments import MODEL, TABLE, check_arguments
+import typer
+
+from psimil.cli.arguments import (
+    MODEL,
+    TABLE,
+    check_arguments,
+    check_columns,
+    labelled,
+    load,
+    named_features,
+)
 from psimil.cli.exits import NOTE, printable
 from psimil.cli.options import (
     BagColumn,
     BagFile,
-    Debug,
     InstanceColumn,
-    Json,
     LabelColumn,
     ModelFile,
     PositionColumn,
-    Quiet,
 )
 from psimil.cli.shell import Shell
 
 
 def evaluate(
+    context: typer.Context,
     model: ModelFile,
     bags: BagFile,
     bag: BagColumn = "bag",
     label: LabelColumn = None,
     instance_label: InstanceColumn = None,
     position: PositionColumn = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
 ) -> None:
     """Print bag scores, and instance scores when the file has instance labels.
 
     Bags are in order if --position says so or the model is a chain: then it says also how far from a positive instance
     the most probable one is, and what the middle of the bag would find without any feature.
     """
-    shell = Shell(as_json, quiet)
-    with shell.listening():
-        from psimil.cli.results import check_columns, labelled, load, named_features, places_of, score_tables, scores
+    with Shell.of(context) as shell:
+        from psimil.cli.scores import places_of, score_tables, scores
         from psimil.store.tables import read_bags
 
         check_arguments("evaluate", (model, MODEL), (bags, TABLE))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from psimil.cli.config import config_text
 from psimil.cli.exits import NOTE, printable
-from psimil.cli.results import bag_frame, instance_frame, places_of, score_tables, scores
+from psimil.cli.scores import bag_frame, instance_frame, places_of, score_tables, scores
 from psimil.cli.shell import finite
 from psimil.figures import (
     bag_table,

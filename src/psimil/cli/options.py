@@ -9,8 +9,6 @@ from typing import Annotated
 
 import typer
 
-from psimil.cli.exits import set_debug
-
 TABLE_HELP = "CSV, TSV, parquet or npz file with one row per instance, or a store."
 
 
@@ -41,23 +39,6 @@ def shown(value: str) -> str:
     'noisy-or'
     """
     return value.replace("_", "-")
-
-
-def number(text: str) -> float:
-    """A number > 0, ``inf`` included.
-
-    Examples
-    --------
-    >>> number("inf")
-    inf
-    """
-    try:
-        value = float(text)
-    except ValueError:
-        raise typer.BadParameter(f"{text!r} is not a number.") from None
-    if not value > 0:
-        raise typer.BadParameter(f"{text!r} is not > 0.")
-    return value
 
 
 def names(texts: list[str] | None) -> list[str] | None:
@@ -108,6 +89,3 @@ ClusterAddress = Annotated[
     str | None, typer.Option("--cluster", metavar="ADDRESS", help="Dask scheduler whose workers do it.")
 ]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the files of an earlier run.")]
-Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, nothing else.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="Nothing on stdout, no progress bar.")]
-Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks.", callback=set_debug, is_eager=True)]

@@ -6,22 +6,27 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from psimil.cli.arguments import MODEL, TABLE, check_arguments
-from psimil.cli.connection import connected
+from psimil.cli.arguments import (
+    MODEL,
+    TABLE,
+    check_arguments,
+    check_columns,
+    connected,
+    load,
+    model_path,
+    named_features,
+)
 from psimil.cli.exits import NOTE, UsageProblem, printable
 from psimil.cli.next_steps import ways_to_look
 from psimil.cli.options import (
     BagColumn,
     BagFile,
     ClusterAddress,
-    Debug,
     InstanceColumn,
-    Json,
     LabelColumn,
     ModelFile,
     Out,
     Overwrite,
-    Quiet,
 )
 from psimil.cli.shell import Shell
 
@@ -48,6 +53,7 @@ class Size(NamedTuple):
 
 
 def predict(
+    context: typer.Context,
     model: ModelFile,
     bags: BagFile,
     out: Out,
@@ -60,18 +66,13 @@ def predict(
     ] = None,
     cluster: ClusterAddress = None,
     overwrite: Overwrite = False,
-    as_json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
 ) -> None:
     """Write bags.csv and instances.csv: probabilities, standard deviations and intervals, in the order of the file.
 
     What psimil view and psimil report show is written beside them.
     """
-    shell = Shell(as_json, quiet)
-    with shell.listening():
+    with Shell.of(context) as shell:
         from psimil.cli.predicted import write_prediction
-        from psimil.cli.results import check_columns, load, model_path, named_features
         from psimil.files.environment import environment
         from psimil.files.rundir import opened
         from psimil.report.calls import reasons_counted

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from psimil.cli.exits import NOTE
-from psimil.cli.options import Debug, Json, Overwrite, Quiet, choice
+from psimil.cli.options import Overwrite, choice
 from psimil.cli.shell import Shell, finite
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ LISTED = "musk1, musk2, mnist-pca, mnist-raw, ich, or all."
 
 
 def reproduce(
+    context: typer.Context,
     experiment: Annotated[str, typer.Argument(parser=choice(*NAMES), metavar="EXPERIMENT", help=LISTED)],
     data: Annotated[
         Path | None,
@@ -57,16 +58,12 @@ def reproduce(
         bool, typer.Option("--download/--no-download", help="Fetch files that are missing in --data.")
     ] = True,
     overwrite: Overwrite = False,
-    as_json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
 ) -> None:
     """Run an experiment of the paper; an interrupted run goes on where it stopped.
 
     Tables and figures cover everything that has finished in the run directory, under any protocol.
     """
-    shell = Shell(as_json, quiet)
-    with shell.listening():
+    with Shell.of(context) as shell:
         from psimil.paper.experiments.job import EXPERIMENTS, PROTOCOLS
 
         chosen = EXPERIMENTS if experiment == "all" else (experiment.replace("_", "-"),)

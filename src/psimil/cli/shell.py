@@ -36,6 +36,15 @@ class Shell:
         self.warnings: list[str] = []
         self.life = Life(quiet)
 
+    @classmethod
+    @contextmanager
+    def of(cls, context: typer.Context) -> Iterator[Shell]:
+        """The voice that the root was asked for, listening while the command works."""
+        asked = context.find_root().params
+        shell = cls(asked["as_json"], asked["quiet"])
+        with shell.listening():
+            yield shell
+
     def say(self, *lines: str) -> None:
         """Plain lines for a human reader, folded between words on a terminal; indented ones are commands and stay."""
         self.life.rest()
@@ -68,6 +77,10 @@ class Shell:
             for row in cells:
                 table.add_row(*(row[position] for position in block))
             console.print(table)
+
+    def facts(self, title: str, facts: dict[str, Any]) -> None:
+        """A table of facts, nested ones with dots between their names; long lists are cut."""
+        self.table(title, ("fact", "value"), _flat(facts))
 
     def result(self, **facts: Any) -> None:
         """The machine's version of the answer, when asked for."""
@@ -151,6 +164,21 @@ def blocks(heads: list[str], rows: list[list[str]], width: int) -> list[dict[int
         rest = sum(block.values()) - first + GAP * (len(block) - 1)
         block[0] = min(widest[0], max(width - rest, first))
     return found
+
+
+def _flat(facts: dict[str, Any], prefix: str = "") -> list[tuple[str, str]]:
+    rows: list[tuple[str, str]] = []
+    for name, value in facts.items():
+        if isinstance(value, dict):
+            rows += _flat(value, f"{prefix}{name}.")
+            continue
+        values = value if isinstance(value, list) else [value]
+        form = ".4g" if isinstance(value, list) else ".6g"
+        cut = values if len(values) <= 4 else values[:3]
+        words = [format(v, form) if isinstance(v, float) else "-" if v is None else str(v) for v in cut]
+        more = f", ... ({len(values)} values)" if len(values) > len(cut) else ""
+        rows.append((prefix + name, ", ".join(words) + more))
+    return rows
 
 
 def finite(value: Any) -> Any:

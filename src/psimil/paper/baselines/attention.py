@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from psimil.foundations.numbers import above_zero, at_least
 from psimil.model.bags import Bags
 from psimil.paper.baselines.classifier import BagClassifier
 from psimil.paper.baselines.network import GatedAttention, require_torch
-from psimil.paper.baselines.network_training import Schedule, as_tensors, train_network
+from psimil.paper.baselines.network_training import as_tensors, train_network
 from psimil.paper.baselines.smoothing import Smoothing
 
 Array = NDArray[Any]
@@ -50,6 +50,7 @@ class AttentionModel:
         return logits.numpy().astype(np.float64), weights.numpy().astype(np.float64)
 
 
+@dataclass(eq=False, repr=False)
 class AttentionMIL(BagClassifier):
     """Gated attention of Ilse, Tomczak and Welling (2018), small, in float32 on the CPU. Needs torch.
 
@@ -92,33 +93,18 @@ class AttentionMIL(BagClassifier):
     Smoothing(of='scores', alpha=0.8, steps=10)
     """
 
-    def __init__(
-        self,
-        hidden: int = 64,
-        attention: int = 32,
-        epochs: int = 200,
-        learning_rate: float = 1e-3,
-        weight_decay: float = 1e-3,
-        dropout: float = 0.25,
-        batch_size: int = 32,
-        patience: int = 30,
-        validation: float = 0.2,
-        restarts: int = 1,
-        smoothing: Smoothing | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.hidden = hidden
-        self.attention = attention
-        self.epochs = epochs
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.dropout = dropout
-        self.batch_size = batch_size
-        self.patience = patience
-        self.validation = validation
-        self.restarts = restarts
-        self.smoothing = smoothing
-        self.random_state = random_state
+    hidden: int = 64
+    attention: int = 32
+    epochs: int = 200
+    learning_rate: float = 1e-3
+    weight_decay: float = 1e-3
+    dropout: float = 0.25
+    batch_size: int = 32
+    patience: int = 30
+    validation: float = 0.2
+    restarts: int = 1
+    smoothing: Smoothing | None = None
+    random_state: Any = None
 
     def attention_weights(self, bags: Any, *, bag_ids: Any = None) -> list[Array]:
         """Per bag the attention (n_i,) of its instances, with sum 1; it ranks instances, it is no probability."""
@@ -140,8 +126,7 @@ class AttentionMIL(BagClassifier):
             raise InputError(f"smoothing must be a Smoothing such as Smoothing() or None, got {self.smoothing!r}.")
 
     def _train(self, bags: Bags, T: Array, rng: np.random.Generator) -> AttentionModel:
-        schedule = Schedule(**{f.name: getattr(self, f.name) for f in fields(Schedule)})
-        run = train_network(bags, T, schedule, rng)
+        run = train_network(bags, T, self, rng)
         self.validation_losses_ = run.losses
         sizes = (bags.n_features, self.hidden, self.attention)
         return AttentionModel(run.network.theta.numpy(), sizes, self.smoothing, run.losses)
