@@ -14,12 +14,10 @@ import pandas as pd
 from sklearn.model_selection import StratifiedKFold
 
 from psimil.datasets import load_musk1, load_musk2
-from psimil.paper.experiments.arithmetic import possible_counts
-from psimil.paper.experiments.job import PROTOCOLS
-from psimil.paper.experiments.paper_numbers import paper_table
-from psimil.paper.experiments.plans import plan
-from psimil.paper.experiments.splits import FOLDS
+from psimil.paper.experiments.paper_numbers import paper_table, possible_counts
+from psimil.paper.experiments.plans import PROTOCOLS, plan
 from psimil.paper.experiments.summary import paired_tests, score_table, time_table, verdict_in_words
+from psimil.paper.experiments.trial_data import FOLDS
 
 TEXT = Path(__file__).with_name("reproduction_text.md")
 TITLES = {"mnist-pca": ("MNIST PCA", 4), "mnist-raw": ("MNIST RAW", 5), "musk1": ("MUSK1", 6), "musk2": ("MUSK2", 7)}

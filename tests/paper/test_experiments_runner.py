@@ -11,8 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from psimil.foundations.errors import InputError, MissingFile
 from psimil.paper.experiments import runner
-from psimil.paper.experiments.job import Job
-from psimil.paper.experiments.plans import plan
+from psimil.paper.experiments.plans import Job, plan
 from psimil.paper.experiments.records import Records
 from psimil.paper.experiments.runner import run_jobs, runnable
 from psimil.paper.experiments.trial import Trial

@@ -60,7 +60,7 @@ def import_(
 ) -> None:
     """Write a store from files of any size, a few megabytes at a time."""
     with Shell.of(context) as shell:
-        from psimil.cli.scores import feature_lines
+        from psimil.cli.score_tables import feature_lines
         from psimil.store import import_bags
 
         check_arguments("data import", (source, TABLE), (store, STORE))

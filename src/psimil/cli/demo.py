@@ -9,13 +9,18 @@ import typer
 
 from psimil.cli.exits import NOTE
 from psimil.cli.next_steps import next_step, ways_to_look
-from psimil.cli.shell import Shell
+from psimil.cli.shell import Shell, markdown
 
 if TYPE_CHECKING:
     import pandas as pd
 
 NAMES = {"accuracy": "accuracy", "f1": "F1", "auc": "AUC", "log_loss": "log-loss", "seconds": "seconds per fold"}
 HELD_OUT = "Prediction of the test bags of the first fold by VGPMIL, trained on the other bags."
+
+FIGURES = (
+    "", "Figures: `theta` (densities), `bound` (VGPMIL fitted to all bags), `reliability` (VGPMIL, test bags),",
+    "`bag` (instances of one test bag).", "", f"**{NOTE}**", "",
+)  # fmt: skip
 
 
 def demo(
@@ -35,7 +40,7 @@ def demo(
                 folds = run_demo(run, held_out, seed, step)
             rows = summary_rows(folds)
             heads = ["model", *NAMES.values()]
-            run.write_text("summary.md", _summary(title, heads, rows))
+            run.write_text("summary.md", "\n".join(["# Demo", "", f"{title}.", "", *markdown(heads, rows), *FIGURES]))
             held_out.write_text("summary.md", f"# Prediction\n\n{HELD_OUT}\n\n{NOTE}\n")
             run.finish()
         shell.table(title, heads, rows)
@@ -69,17 +74,3 @@ def _facts(folds: pd.DataFrame) -> dict[str, Any]:
         str(name): {s: {"mean": part[s].mean(), "std": part[s].std()} for s in NAMES}
         for name, part in folds.groupby("model", sort=False)
     }
-
-
-def _summary(title: str, heads: list[str], rows: list[list[str]]) -> str:
-    lines = ["# Demo", "", title + ".", "", f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
-    lines += [f"| {' | '.join(row)} |" for row in rows]
-    lines += [
-        "",
-        "Figures: `theta` (densities), `bound` (G-VGPMIL fitted to all bags), `reliability` (G-VGPMIL, test bags),",
-        "`bag` (instances of one test bag).",
-        "",
-        f"**{NOTE}**",
-        "",
-    ]
-    return "\n".join(lines)

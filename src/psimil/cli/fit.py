@@ -132,7 +132,7 @@ def _train(
 
 
 def _tell(shell: Shell, facts: dict[str, Any], out: str) -> None:
-    from psimil.cli.scores import feature_lines, score_tables
+    from psimil.cli.score_tables import feature_lines, score_tables
 
     shell.say(*feature_lines(facts["features"]))
     for part in facts["metrics"].values():

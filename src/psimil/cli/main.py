@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Annotated
 
 import typer
 
-from psimil.cli.ct import ct
+from psimil.cli.ct_index import index
+from psimil.cli.ct_options import ct
+from psimil.cli.ct_predict import predict as ct_predict
+from psimil.cli.ct_synthetic import demo as ct_demo
+from psimil.cli.ct_synthetic import phantom
+from psimil.cli.ct_train import train
 from psimil.cli.data import data
 from psimil.cli.demo import demo
-from psimil.cli.evaluate import evaluate
 from psimil.cli.exits import TERMINATED, set_debug
 from psimil.cli.fit import fit
-from psimil.cli.groups import EVERYWHERE, Root, group
+from psimil.cli.groups import EVERYWHERE, OF_CT, Root, group
 from psimil.cli.info import info
-from psimil.cli.predict import predict
+from psimil.cli.predict import evaluate, predict
 from psimil.cli.report import report
 from psimil.cli.reproduce import reproduce
 from psimil.cli.settings import CommandWithSettings
@@ -52,8 +56,12 @@ def _root(
         typer.echo(context.get_help())
 
 
-for command in (demo, fit, predict, evaluate, view, report, info, reproduce):
+COMMANDS: tuple[Callable[..., None], ...] = (demo, fit, predict, evaluate, view, report, info, reproduce)
+ON_SCANS: tuple[Callable[..., None], ...] = (index, train, ct_predict, phantom, ct_demo)
+for command in COMMANDS:
     app.command(cls=CommandWithSettings if command is fit else None, epilog=EVERYWHERE)(command)
+for command in ON_SCANS:
+    ct.command(epilog=f"{OF_CT} {EVERYWHERE}")(command)
 app.add_typer(ct)
 app.add_typer(data)
 

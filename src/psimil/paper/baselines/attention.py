@@ -13,41 +13,10 @@ from psimil.foundations.numbers import above_zero, at_least
 from psimil.model.bags import Bags
 from psimil.paper.baselines.classifier import BagClassifier
 from psimil.paper.baselines.network import GatedAttention, require_torch
-from psimil.paper.baselines.network_training import as_tensors, train_network
+from psimil.paper.baselines.network_training import train_network
 from psimil.paper.baselines.smoothing import Smoothing
 
 Array = NDArray[Any]
-
-
-@dataclass(frozen=True)
-class AttentionModel:
-    """A trained network as plain numbers, so that it can be copied and sent to other processes.
-
-    Parameters
-    ----------
-    theta : (P,) weights in float32.
-    sizes : features, width of z, width of the gate.
-    smoothing : what is smoothed along ordered bags; None for nothing.
-    losses : log-loss of the held-out bags after each epoch.
-    """
-
-    theta: Array
-    sizes: tuple[int, int, int]
-    smoothing: Smoothing | None
-    losses: list[float]
-
-    def log_odds(self, bags: Bags) -> Array:
-        """(B,) log-odds of label 1."""
-        return self.evaluate(bags)[0]
-
-    def evaluate(self, bags: Bags) -> tuple[Array, Array]:
-        """(B,) log-odds of the bags and (N,) attention of their instances."""
-        torch = require_torch()
-        network = GatedAttention(torch.from_numpy(self.theta), *self.sizes, self.smoothing)
-        X, _, _, links = as_tensors(bags, np.zeros(len(bags)))
-        with torch.no_grad():
-            logits, weights = network.forward(X, torch.from_numpy(bags.bag_index), len(bags), links)
-        return logits.numpy().astype(np.float64), weights.numpy().astype(np.float64)
 
 
 @dataclass(eq=False, repr=False)
@@ -109,7 +78,7 @@ class AttentionMIL(BagClassifier):
     def attention_weights(self, bags: Any, *, bag_ids: Any = None) -> list[Array]:
         """Per bag the attention (n_i,) of its instances, with sum 1; it ranks instances, it is no probability."""
         found = self._bags(bags, bag_ids)
-        if not isinstance(self.model_, AttentionModel):
+        if not isinstance(self.model_, GatedAttention):
             raise InputError("no attention was learned: the training bags all had the same label.")
         return found.split(self.model_.evaluate(found)[1])
 
@@ -125,8 +94,6 @@ class AttentionMIL(BagClassifier):
         if not isinstance(self.smoothing, Smoothing | None):
             raise InputError(f"smoothing must be a Smoothing such as Smoothing() or None, got {self.smoothing!r}.")
 
-    def _train(self, bags: Bags, T: Array, rng: np.random.Generator) -> AttentionModel:
-        run = train_network(bags, T, self, rng)
-        self.validation_losses_ = run.losses
-        sizes = (bags.n_features, self.hidden, self.attention)
-        return AttentionModel(run.network.theta.numpy(), sizes, self.smoothing, run.losses)
+    def _train(self, bags: Bags, T: Array, rng: np.random.Generator) -> GatedAttention:
+        network, self.validation_losses_ = train_network(bags, T, self, rng)
+        return network

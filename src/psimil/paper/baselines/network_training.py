@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
-from psimil.model.bag_order import links_of
 from psimil.model.bags import Bags
-from psimil.paper.baselines.network import GatedAttention, require_torch
+from psimil.paper.baselines.network import GatedAttention, as_tensors, require_torch
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from psimil.paper.baselines.attention import AttentionMIL
 
 Array = NDArray[Any]
 
 
-@dataclass(frozen=True)
-class Run:
+class Run(NamedTuple):
     """A trained network and the log-loss of the held-out bags after each epoch; no losses when none were held out."""
 
     network: GatedAttention
@@ -118,21 +114,6 @@ def _epochs(bags: Bags, T: Array, schedule: AttentionMIL, seed: int) -> Iterator
             loss.backward()
             optimiser.step()
         yield replace(network, theta=theta.detach())
-
-
-def as_tensors(bags: Bags, T: Array) -> tuple[Tensor, Tensor, Array, Tensor]:
-    """(N, D) features and (B,) labels in float32, the offsets, and (N,) links in float32.
-
-    Examples
-    --------
-    >>> import pytest
-    >>> _ = pytest.importorskip("torch")
-    >>> as_tensors(Bags.from_list([[[1.0]], [[2.0]]]), np.array([0, 1]))[0].dtype
-    torch.float32
-    """
-    torch = require_torch()
-    X, target, links = (torch.from_numpy(np.asarray(part, dtype=np.float32)) for part in (bags.X, T, links_of(bags)))
-    return X, target, bags.offsets, links
 
 
 def log_loss(network: GatedAttention, bags: Bags, T: Array) -> float:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from psimil.estimators.psi_vgpmil import GVGPMIL, VGPMIL, PsiVGPMIL
 from psimil.foundations.errors import InputError
 from psimil.model.densities import GammaMixture
 from psimil.paper.baselines import AttentionMIL, BagForest, BagSVM, MeanPooling, Smoothing
-from psimil.paper.experiments.job import Job
+
+if TYPE_CHECKING:
+    from psimil.paper.experiments.plans import Job
 
 # What the kernel of the paper's model costs by its own rule, hours on MNIST, the variational bound costs in seconds.
 BOUND = {"hyperparameters": "bound", "log_z": "logistic"}
@@ -44,6 +46,11 @@ class Entry:
     def is_gaussian_process(self) -> bool:
         """Whether the model is one of ours, with instances, uncertainty and early stopping."""
         return self.preset != ""
+
+    @property
+    def needs_stopping(self) -> bool:
+        """Whether its training is stopped by bags of its own, under every protocol."""
+        return self.preset not in ("", "default")
 
 
 def _gp(cls: type[PsiVGPMIL], preset: str | None = None, **more: Any) -> Callable[[Job], PsiVGPMIL]:

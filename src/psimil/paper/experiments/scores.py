@@ -22,7 +22,7 @@ Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
-class Verdict:
+class ModelOutput:
     """Probabilities of B bags and, where the model has them, of their N instances.
 
     Parameters
@@ -47,7 +47,7 @@ class Verdict:
         return sigmoid(self.log_odds)
 
     @classmethod
-    def of(cls, model: Any, bags: LabelledBags, threshold: float = 0.5) -> Verdict:
+    def of(cls, model: Any, bags: LabelledBags, threshold: float = 0.5) -> ModelOutput:
         """What a fitted estimator says; baselines take the given threshold, ours have their own."""
         if isinstance(model, PsiVGPMIL):
             return cls.from_prediction(model.predict_dist(bags.bags))
@@ -55,7 +55,7 @@ class Verdict:
         return cls(log_odds, np.full(len(log_odds), np.nan), threshold)
 
     @classmethod
-    def from_prediction(cls, found: Prediction) -> Verdict:
+    def from_prediction(cls, found: Prediction) -> ModelOutput:
         """What a prediction says."""
         thresholds = {"threshold": found.threshold, "instance_threshold": found.instance_threshold}
         return cls(found.log_odds, found.std, instance_log_odds=found.instance_log_odds, prediction=found, **thresholds)
@@ -80,7 +80,7 @@ class Verdict:
         )
 
     def arrays(self, truth: LabelledBags) -> dict[str, Array]:
-        """The verdict with the truth, for an npz file; :func:`restored` is the way back to the prediction."""
+        """The output with the truth, for an npz file; :func:`restored` is the way back to the prediction."""
         found = {
             "y": truth.y,
             "y_instances": truth.y_instances,
