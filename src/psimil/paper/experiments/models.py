@@ -74,29 +74,16 @@ REGISTRY: dict[str, Entry] = {
     "gvgpmil-bound": Entry("G-VGPMIL", "paper, bound", _gp(GVGPMIL, "paper", **BOUND)),
     "vgpmil-published": Entry("VGPMIL", "published", _gp(VGPMIL, "published")),
     "gvgpmil-published": Entry("G-VGPMIL", "published", _gp(GVGPMIL, "published")),
-    "attention": Entry(
-        "Attention MIL",
-        "",
-        lambda job: AttentionMIL(random_state=job.seed),
-        needs_torch=True,
-    ),
+    "attention": Entry("Attention MIL", "", lambda job: AttentionMIL(random_state=job.seed), needs_torch=True),
     "smooth": Entry(
         "Smooth attention MIL",
         "",
         lambda job: AttentionMIL(smoothing=Smoothing(), random_state=job.seed),
         needs_torch=True,
     ),
-    "mean": Entry(
-        "Logistic regression on bag means",
-        "",
-        lambda job: MeanPooling(),
-        {"C": [0.01, 0.1, 1.0, 10.0]},
-    ),
+    "mean": Entry("Logistic regression on bag means", "", lambda job: MeanPooling(), {"C": [0.01, 0.1, 1.0, 10.0]}),
     "svm": Entry(
-        "SVM on bag statistics",
-        "",
-        lambda job: BagSVM(random_state=job.seed),
-        {"C": [0.3, 1.0, 3.0, 10.0, 30.0]},
+        "SVM on bag statistics", "", lambda job: BagSVM(random_state=job.seed), {"C": [0.3, 1.0, 3.0, 10.0, 30.0]}
     ),
     "forest": Entry(
         "Random forest on bag statistics",

@@ -49,16 +49,12 @@ class ModelOutput:
     @classmethod
     def of(cls, model: Any, bags: LabelledBags, threshold: float = 0.5) -> ModelOutput:
         """What a fitted estimator says; baselines take the given threshold, ours have their own."""
-        if isinstance(model, PsiVGPMIL):
-            return cls.from_prediction(model.predict_dist(bags.bags))
-        log_odds = np.asarray(model.decision_function(bags.bags), dtype=np.float64)
-        return cls(log_odds, np.full(len(log_odds), np.nan), threshold)
-
-    @classmethod
-    def from_prediction(cls, found: Prediction) -> ModelOutput:
-        """What a prediction says."""
-        thresholds = {"threshold": found.threshold, "instance_threshold": found.instance_threshold}
-        return cls(found.log_odds, found.std, instance_log_odds=found.instance_log_odds, prediction=found, **thresholds)
+        if not isinstance(model, PsiVGPMIL):
+            log_odds = np.asarray(model.decision_function(bags.bags), dtype=np.float64)
+            return cls(log_odds, np.full(len(log_odds), np.nan), threshold)
+        found = model.predict_dist(bags.bags)
+        inside = found.instance_log_odds, found.instance_threshold
+        return cls(found.log_odds, found.std, found.threshold, *inside, prediction=found)
 
     def scores(self, truth: LabelledBags) -> dict[str, float]:
         """Names begin with ``bag_``, ``instance_`` or ``middle_``; values are nan where nothing is known.

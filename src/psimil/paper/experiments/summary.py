@@ -205,12 +205,12 @@ def _compare(reference: pd.DataFrame, group: pd.DataFrame) -> list[dict[str, Any
     return lines
 
 
-def verdict_in_words(difference: float, p: float, *, smaller_is_better: bool = False, level: float = 0.05) -> str:
+def difference_in_words(difference: float, p: float, *, smaller_is_better: bool = False, level: float = 0.05) -> str:
     """Better, worse, or no clear difference of the reference against a model.
 
     Examples
     --------
-    >>> verdict_in_words(0.02, 0.01), verdict_in_words(0.02, 0.4)
+    >>> difference_in_words(0.02, 0.01), difference_in_words(0.02, 0.4)
     ('better', 'no clear difference')
     """
     if not np.isfinite(p):
