@@ -10,13 +10,13 @@ import typer
 from psimil.cli.ct_options import Folder, chosen, shared
 from psimil.cli.exits import NOTE
 from psimil.cli.next_steps import next_step
-from psimil.cli.options import choice
+from psimil.cli.options import Model
 from psimil.cli.shell import Shell
 
 if TYPE_CHECKING:
-    from psimil.ct.cohort import Cohort, Failure
+    from psimil.ct.cohort import Cohort
     from psimil.ct.pipeline import CTPipeline
-    from psimil.ct.slices import Slices
+    from psimil.ct.training_set import TrainingSet
     from psimil.files.workdir import Workdir
 
 CHECKPOINT, DONE = "cnn.checkpoint.safetensors", "summary.md"
@@ -48,7 +48,7 @@ def train(
         int, typer.Option("--n-features", min=1, help="Features per slice; 8, 32 or 128 in the paper.")
     ] = 8,
     model: Annotated[
-        str, typer.Option("--model", parser=choice("vgpmil", "gvgpmil"), metavar="MODEL", help="vgpmil or gvgpmil.")
+        Model, typer.Option("--model", case_sensitive=False, help="The process on the features.")
     ] = "vgpmil",
     n_inducing: Annotated[int, typer.Option("--n-inducing", min=1, help="Inducing points.")] = 200,
     size: Annotated[int, typer.Option("--size", min=8, max=512, help="Pixels along a side of a slice.")] = 128,
@@ -103,7 +103,7 @@ def train(
                 n_features, size, seen, process, epochs=epochs, joint_epochs=joint_epochs, device=options["device"],
                 checkpoint=out / CHECKPOINT, callback=lambda record: step(_words(record)), random_state=seed,
             ).fit(found.slices, found.y, found.known)  # fmt: skip
-        facts = _write(work, pipeline, found.slices, found.y, found.failures, cohort)
+        facts = _write(work, pipeline, found, cohort)
         (out / CHECKPOINT).unlink(missing_ok=True)
         lines = [
             f"Trained on {facts['scans']} scans ({facts['positive']} positive) with {facts['slices']} slices; "
@@ -117,35 +117,27 @@ def train(
         shell.result(model=str(out), note=NOTE, **facts)
 
 
-def _write(
-    work: Workdir,
-    pipeline: CTPipeline,
-    slices: list[Slices],
-    y: Any,
-    failures: list[Failure],
-    cohort: Cohort,
-) -> dict[str, Any]:
+def _write(work: Workdir, pipeline: CTPipeline, found: TrainingSet, cohort: Cohort) -> dict[str, Any]:
     """Models and tables; what is worth saying about them."""
     from dataclasses import asdict
 
     import pandas as pd
 
     pipeline.save(work.path)
-    extractor = pipeline.extractor_
+    extractor, slices = pipeline.extractor_, found.slices
     work.write_table("history.csv", pd.DataFrame([asdict(record) for record in extractor.history_]))
-    work.write_table("failures.csv", pd.DataFrame([asdict(one) for one in failures], columns=["scan", "reason"]))
+    work.write_table("failures.csv", pd.DataFrame([asdict(one) for one in found.failures], columns=["scan", "reason"]))
     work.write_table("series.csv", cohort.table())
-    held_out = [number in set(extractor.held_out_) for number in range(len(slices))]
-    scans = pd.DataFrame({"scan": [part.id for part in slices], "label": y, "held_out_from_cnn": held_out})
-    scans["slices"] = [len(part) for part in slices]
-    work.write_table("scans.csv", scans)
-    best = extractor.history_[extractor.best_epoch_ - 1]
-    auc = best.validation_auc
+    held_out = set(extractor.held_out_)
+    scans = {"scan": [part.id for part in slices], "label": found.y}
+    scans |= {"held_out_from_cnn": [number in held_out for number in range(len(slices))]}
+    work.write_table("scans.csv", pd.DataFrame(scans | {"slices": [len(part) for part in slices]}))
+    auc = extractor.history_[extractor.best_epoch_ - 1].validation_auc
     return {
         "scans": len(slices),
-        "positive": int(sum(y)),
-        "slices": int(sum(len(part) for part in slices)),
-        "failures": len(failures),
+        "positive": int(sum(found.y)),
+        "slices": sum(map(len, slices)),
+        "failures": len(found.failures),
         "epochs": len(extractor.history_),
         "best_epoch": extractor.best_epoch_,
         "validation_auc": None if auc is None else round(auc, 4),

@@ -64,9 +64,10 @@ def exit_code(error: Exception) -> tuple[int, str]:
     70
     """
     if isinstance(error, typer.TyperException):
-        missing: Any = getattr(error, "param", None) if "Missing" in error.format_message() else None
+        message = error.format_message().replace(": Value error, ", ": ")
+        missing: Any = getattr(error, "param", None) if "Missing" in message else None
         meaning = getattr(missing, "help", None)  # says what to give
-        return USAGE, f"{error.format_message()} {meaning}" if meaning else error.format_message()
+        return USAGE, f"{message} {meaning}" if meaning else message
     known: Any = sys.modules.get("psimil.foundations.errors")  # not loaded: not one of ours
     if known is not None and isinstance(error, known.PsimilError):
         codes = {known.MissingFile: MISSING, known.OutputError: OUTPUT}

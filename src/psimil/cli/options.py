@@ -3,42 +3,12 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 TABLE_HELP = "CSV, TSV, parquet or npz file with one row per instance, or a store."
-
-
-def choice(*values: str) -> Callable[[str], str]:
-    """A parser that accepts the values, with - for _, and refuses everything else.
-
-    Examples
-    --------
-    >>> choice("exact", "mean_field")("mean-field")
-    'mean_field'
-    """
-
-    def parse(text: str) -> str:
-        value = text.replace("-", "_").lower()
-        if value not in values:
-            raise typer.BadParameter(f"{text!r} is not one of {', '.join(shown(v) for v in values)}.")
-        return value
-
-    return parse
-
-
-def shown(value: str) -> str:
-    """A choice as it is written on a command line.
-
-    Examples
-    --------
-    >>> shown("noisy_or")
-    'noisy-or'
-    """
-    return value.replace("_", "-")
 
 
 def names(texts: list[str] | None) -> list[str] | None:
@@ -85,6 +55,7 @@ DropNames = Annotated[
     list[str] | None,
     typer.Option("--drop", metavar="NAMES", help="Columns that are no features, names or patterns: 'index,id_*'."),
 ]
+Model = Literal["vgpmil", "gvgpmil"]
 ClusterAddress = Annotated[
     str | None, typer.Option("--cluster", metavar="ADDRESS", help="Dask scheduler whose workers do it.")
 ]

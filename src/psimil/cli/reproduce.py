@@ -6,12 +6,12 @@ import math
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from psimil.cli.exits import NOTE
-from psimil.cli.options import ClusterAddress, Overwrite, choice
+from psimil.cli.options import ClusterAddress, Overwrite
 from psimil.cli.shell import Shell, finite
 
 if TYPE_CHECKING:
@@ -20,27 +20,26 @@ if TYPE_CHECKING:
     from psimil.paper.experiments.plans import Job
     from psimil.paper.experiments.records import Records
 
-NAMES = ("musk1", "musk2", "mnist_pca", "mnist_raw", "ich", "all")
+Experiment = Literal["musk1", "musk2", "mnist-pca", "mnist-raw", "ich", "all"]
+Protocol = Literal["nested", "paper", "published", "all"]
 SHOWN = (
     "bag_accuracy", "bag_f1", "bag_auc", "bag_ece", "instance_f1", "instance_auc", "instance_auc_within_bags",
     "instance_localisation_error",
 )  # fmt: skip
 LETTERS = {"n_features": "D = ", "n_inducing": "M = ", "alpha": "alpha = ", "beta": "beta = "}
-LISTED = "musk1, musk2, mnist-pca, mnist-raw, ich, or all."
 
 
 def reproduce(
     context: typer.Context,
-    experiment: Annotated[str, typer.Argument(parser=choice(*NAMES), metavar="EXPERIMENT", help=LISTED)],
+    experiment: Annotated[Experiment, typer.Argument(case_sensitive=False, show_default=False)],
     data: Annotated[
         Path | None,
         typer.Option("--data", metavar="DIR", help="Folder of the MNIST and ICH files; MUSK is embedded."),
     ] = None,
     protocol: Annotated[
-        str,
+        Protocol,
         typer.Option(
-            parser=choice("nested", "paper", "published", "all"),
-            metavar="PROTOCOL",
+            case_sensitive=False,
             help="nested (test bags touched once), paper (the text), published (what the authors' code does), or all.",
         ),
     ] = "nested",
@@ -66,7 +65,7 @@ def reproduce(
         from psimil.paper.experiments.plans import EXPERIMENTS, PROTOCOLS
         from psimil.paper.experiments.records import open_records
 
-        chosen = EXPERIMENTS if experiment == "all" else (experiment.replace("_", "-"),)
+        chosen = EXPERIMENTS if experiment == "all" else (experiment,)
         protocols = PROTOCOLS if protocol == "all" else (protocol,)
         _find_files(chosen, protocols, data, download)
         results = {}

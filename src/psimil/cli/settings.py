@@ -16,7 +16,8 @@ from psimil.cli.exits import UsageProblem
 OBJECTS = ("density", "kernel", "inducing_points")  # tables of a config file, or Python's alone
 NOT_OURS = ("warm_start", "verbose", "random_state")  # of a second fit, of Python, and --seed
 NUMBERS = ("alpha", "beta")
-OTHERS = {  # that choose among estimators
+OURS = {  # that choose among estimators, or mean something else on the command line
+    "positive": "label. That of positive bags; needed unless it is 1 or True.",
     "preset": '"paper" or "published". Settings of the paper, or of its code.',
     **dict.fromkeys(NUMBERS, "float. Of the density of the model gvgpmil, which it asks for."),
 }
@@ -49,7 +50,7 @@ class CommandWithSettings(TyperCommand):
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """The options of the command, then its settings."""
         super().format_options(ctx, formatter)
-        with formatter.section("Settings, also keys of a config file"):
+        with formatter.section("Settings, also keys of a config file (none stands for None)"):
             formatter.write_dl([(f"--{name.replace('_', '-')}", text) for name, text in described().items()])
 
 
@@ -67,8 +68,9 @@ def described() -> dict[str, str]:
     text = next(ast.get_docstring(node) or "" for node in classes if node.name == "PsiVGPMIL")
     section = text.split("Parameters\n----------\n")[1].split("\n\n")[0]
     entries = re.findall(r"^(\w+) : (.+)\n((?:    .+(?:\n|$))*)", section, re.MULTILINE)
-    texts = {name: f"{kind}. {' '.join(meaning.split())}".replace("``", "") for name, kind, meaning in entries}
-    return {name: text for name, text in (OTHERS | texts).items() if name not in (*OBJECTS, *NOT_OURS)}
+    texts = {name: f"{kind}. {' '.join(meaning.split())}" for name, kind, meaning in entries} | OURS
+    plain = {name: re.sub(r":\w+:`(.+?)`|``(.+?)``", r"\1\2", text) for name, text in texts.items()}
+    return {name: text for name, text in plain.items() if name not in (*OBJECTS, *NOT_OURS)}
 
 
 def read_settings(texts: dict[str, str]) -> dict[str, Any]:
