@@ -103,7 +103,7 @@ def test_config_problems_are_usage_errors(files, tmp_path, text, expected):
         (["fit"], "Missing argument 'BAGS'"),
         (["fit", "x.csv"], "Missing option '--out'"),
         (["fit", "x.csv", "--out", "o", "--modle", "vgpmil"], "--model"),
-        (["fit", "x.csv", "--out", "o", "--model", "svm"], "'vgpmil', 'gvgpmil'"),
+        (["fit", "x.csv", "--out", "o", "--model", "svm"], "vgpmil, gvgpmil"),
         (["fit", "x.csv", "--out", "o", "--label-posterior", "gibbs"], "'mean_field', 'max', got 'gibbs'"),
         (["fit", "x.csv", "--out", "o", "--H", "0"], "H must be a number > 0, got '0'"),
         (["fit", "x.csv", "--out", "o", "--H", "nan"], "H must be a number > 0"),

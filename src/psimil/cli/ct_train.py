@@ -47,9 +47,7 @@ def train(
     n_features: Annotated[
         int, typer.Option("--n-features", min=1, help="Features per slice; 8, 32 or 128 in the paper.")
     ] = 8,
-    model: Annotated[
-        Model, typer.Option("--model", case_sensitive=False, help="The process on the features.")
-    ] = "vgpmil",
+    model: Model = "vgpmil",
     n_inducing: Annotated[int, typer.Option("--n-inducing", min=1, help="Inducing points.")] = 200,
     size: Annotated[int, typer.Option("--size", min=8, max=512, help="Pixels along a side of a slice.")] = 128,
     windows: Annotated[

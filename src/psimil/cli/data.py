@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,6 +17,7 @@ from psimil.cli.options import (
     InstanceColumn,
     LabelColumn,
     Positive,
+    choice,
     names,
 )
 from psimil.cli.shell import Shell
@@ -46,8 +47,12 @@ def import_(
         Path | None, typer.Option("--labels", metavar="FILE", help="CSV with slide_id and label, for h5 files.")
     ] = None,
     dtype: Annotated[
-        Literal["float32", "float64"] | None,
-        typer.Option("--dtype", help="On disk; float32, or what the store has, when left out."),
+        str | None,
+        typer.Option(
+            parser=choice("float32", "float64"),
+            metavar="float32|float64",
+            help="On disk; float32, or what the store has, when left out.",
+        ),
     ] = None,
     append: Annotated[bool, typer.Option("--append", help="Add to the store that is there.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the store that is there.")] = False,

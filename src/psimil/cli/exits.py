@@ -64,7 +64,7 @@ def exit_code(error: Exception) -> tuple[int, str]:
     70
     """
     if isinstance(error, typer.TyperException):
-        message = error.format_message().replace(": Value error, ", ": ")
+        message = error.format_message()
         missing: Any = getattr(error, "param", None) if "Missing" in message else None
         meaning = getattr(missing, "help", None)  # says what to give
         return USAGE, f"{message} {meaning}" if meaning else message

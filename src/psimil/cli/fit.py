@@ -49,7 +49,7 @@ def fit(
         Path | None,
         typer.Option("--feedback", metavar="FILE", help="Learn from a feedback.csv of psimil view; ids must match."),
     ] = None,
-    model: Annotated[Model | None, typer.Option(case_sensitive=False, help="Default: vgpmil.")] = None,
+    model: Model = None,
     validation: Annotated[Path | None, typer.Option(metavar="FILE", help="Bags to validate on.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Default: 0.")] = None,
     batch_bags: Annotated[int | None, typer.Option(min=1, help="Bags of a minibatch.")] = None,

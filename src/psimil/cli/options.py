@@ -3,12 +3,31 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
 TABLE_HELP = "CSV, TSV, parquet or npz file with one row per instance, or a store."
+
+
+def choice(*values: str) -> Callable[[str], str]:
+    """A parser that accepts the values, with _ for -, and refuses everything else.
+
+    Examples
+    --------
+    >>> choice("mnist-pca", "mnist-raw")("mnist_raw")
+    'mnist-raw'
+    """
+
+    def parse(text: str) -> str:
+        value = text.replace("_", "-").lower()
+        if value not in values:
+            raise typer.BadParameter(f"{text!r} is not one of {', '.join(values)}.")
+        return value
+
+    return parse
 
 
 def names(texts: list[str] | None) -> list[str] | None:
@@ -55,7 +74,10 @@ DropNames = Annotated[
     list[str] | None,
     typer.Option("--drop", metavar="NAMES", help="Columns that are no features, names or patterns: 'index,id_*'."),
 ]
-Model = Literal["vgpmil", "gvgpmil"]
+Model = Annotated[
+    str | None,
+    typer.Option("--model", parser=choice("vgpmil", "gvgpmil"), metavar="vgpmil|gvgpmil", help="Default: vgpmil."),
+]
 ClusterAddress = Annotated[
     str | None, typer.Option("--cluster", metavar="ADDRESS", help="Dask scheduler whose workers do it.")
 ]

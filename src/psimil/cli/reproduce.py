@@ -6,12 +6,12 @@ import math
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from psimil.cli.exits import NOTE
-from psimil.cli.options import ClusterAddress, Overwrite
+from psimil.cli.options import ClusterAddress, Overwrite, choice
 from psimil.cli.shell import Shell, finite
 
 if TYPE_CHECKING:
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from psimil.paper.experiments.plans import Job
     from psimil.paper.experiments.records import Records
 
-Experiment = Literal["musk1", "musk2", "mnist-pca", "mnist-raw", "ich", "all"]
-Protocol = Literal["nested", "paper", "published", "all"]
+NAMES = ("musk1", "musk2", "mnist-pca", "mnist-raw", "ich", "all")
 SHOWN = (
     "bag_accuracy", "bag_f1", "bag_auc", "bag_ece", "instance_f1", "instance_auc", "instance_auc_within_bags",
     "instance_localisation_error",
@@ -31,15 +30,16 @@ LETTERS = {"n_features": "D = ", "n_inducing": "M = ", "alpha": "alpha = ", "bet
 
 def reproduce(
     context: typer.Context,
-    experiment: Annotated[Experiment, typer.Argument(case_sensitive=False, show_default=False)],
+    experiment: Annotated[str, typer.Argument(parser=choice(*NAMES), metavar="EXPERIMENT", help=", ".join(NAMES))],
     data: Annotated[
         Path | None,
         typer.Option("--data", metavar="DIR", help="Folder of the MNIST and ICH files; MUSK is embedded."),
     ] = None,
     protocol: Annotated[
-        Protocol,
+        str,
         typer.Option(
-            case_sensitive=False,
+            parser=choice("nested", "paper", "published", "all"),
+            metavar="PROTOCOL",
             help="nested (test bags touched once), paper (the text), published (what the authors' code does), or all.",
         ),
     ] = "nested",

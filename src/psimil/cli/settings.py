@@ -40,10 +40,11 @@ class CommandWithSettings(TyperCommand):
                 left += [arg, *rest]
             elif not option.startswith("--") or option in declared or name not in described():
                 left.append(arg)
-            elif equals or (value := next(rest, "")):
-                found[name] = value
             else:
-                raise UsageProblem(f"Option '{option}' requires an argument.")
+                text = value if equals else next(rest, None)
+                if text is None:
+                    raise UsageProblem(f"Option '{option}' requires an argument.")
+                found[name] = text
         ctx.meta[KEY] = found
         return super().parse_args(ctx, left)
 

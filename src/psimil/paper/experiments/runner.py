@@ -70,7 +70,7 @@ def _backend(n_jobs: int, cluster: str | None) -> Iterator[Parallel]:
         return
     from psimil.cluster import connect
 
-    with connect(cluster), parallel_config(backend="dask", n_jobs=-1):
+    with connect(cluster) as client, parallel_config(backend="dask", client=client, n_jobs=-1):
         yield Parallel(return_as="generator_unordered")
 
 
