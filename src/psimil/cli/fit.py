@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -28,7 +29,6 @@ from psimil.cli.shell import Shell, finite
 
 if TYPE_CHECKING:
     from psimil.data.bagtable import BagTable
-    from psimil.estimators.psi_vgpmil import PsiVGPMIL
 
 
 def fit(
@@ -90,9 +90,19 @@ def fit(
             known = None if instance_label is None else table.y_instances
             if feedback is not None:
                 table, known = _with_feedback(table, known, feedback)
+            check_memory()
             with connected(cluster) as client:
-                elsewhere = {"batch_bags": batch_bags, "client": client, "checkpoint": checkpoint}
-                seconds = _train(estimator, table, known, held_out, elsewhere)
+                started = time.perf_counter()
+                estimator.fit(
+                    table.bags,
+                    table.labels,
+                    y_instances=None if known is None else table.bags.split(known),
+                    eval_set=None if held_out is None else (held_out.bags, held_out.labels),
+                    batch_bags=batch_bags,
+                    client=client,
+                    checkpoint=checkpoint,
+                )
+                seconds = time.perf_counter() - started
             from psimil.cli.fitted import write_fit
 
             facts = write_fit(run, estimator, table, held_out, bags.name, validation, known is not None, seconds, asked)
@@ -109,23 +119,6 @@ def _with_feedback(table: BagTable, known: Any, feedback: Path) -> tuple[BagTabl
 
     told = with_feedback(replace(table, y_instances=known), read_feedback(feedback), feedback.name)
     return told, told.y_instances
-
-
-def _train(
-    estimator: PsiVGPMIL,
-    table: BagTable,
-    known: Any,
-    held_out: BagTable | None,
-    elsewhere: dict[str, Any],
-) -> float:
-    import time
-
-    check_memory()
-    started = time.perf_counter()
-    split = None if known is None else table.bags.split(known)
-    evaluation = None if held_out is None else (held_out.bags, held_out.labels)
-    estimator.fit(table.bags, table.labels, y_instances=split, eval_set=evaluation, **elsewhere)
-    return time.perf_counter() - started
 
 
 def _tell(shell: Shell, facts: dict[str, Any], out: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -80,10 +81,9 @@ def _metrics(
     learned_from_instances: bool,
 ) -> dict[str, Any]:
     unseen = estimator.out_of_bag_
-    found = scores(unseen.prediction, table, places_of(table, estimator), unseen)
     if learned_from_instances:  # scores on labels that were given to the fit would flatter it
-        for key in ("instances", "instance_threshold", "n_instances", "localisation"):
-            found.pop(key, None)
+        table = replace(table, y_instances=None)
+    found = scores(unseen.prediction, table, places_of(table, estimator), unseen)
     metrics = {"out_of_bag": {"measured_on": f"out-of-bag on the training bags of {printable(name)}", **found}}
     if held_out is not None and validation is not None:
         used = " (used for early stopping)" if estimator.early_stopping in ("auc", "log_loss") else ""
