@@ -32,7 +32,8 @@ NEIGHBOURS = {
     "paper.baselines": {"foundations", "model", "inference", "estimators"},
     "paper.figures": {"foundations", "results", "figures"},
     "paper.experiments": CORE
-    | {"files", "datasets", "estimators", "results", "figures", "paper", "paper.baselines", "paper.figures"},
+    | {"files", "datasets", "cluster", "estimators", "results", "figures", "paper"}
+    | {"paper.baselines", "paper.figures"},
     "report": {"version", "foundations", "predictive", "inference", "results", "figures"},
     "ct": set(),
     "ct.dicom": {"foundations", "files"},

@@ -22,7 +22,7 @@ Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
-class Verdict:
+class ModelOutput:
     """Probabilities of B bags and, where the model has them, of their N instances.
 
     Parameters
@@ -47,18 +47,14 @@ class Verdict:
         return sigmoid(self.log_odds)
 
     @classmethod
-    def of(cls, model: Any, bags: LabelledBags, threshold: float = 0.5) -> Verdict:
+    def of(cls, model: Any, bags: LabelledBags, threshold: float = 0.5) -> ModelOutput:
         """What a fitted estimator says; baselines take the given threshold, ours have their own."""
-        if isinstance(model, PsiVGPMIL):
-            return cls.from_prediction(model.predict_dist(bags.bags))
-        log_odds = np.asarray(model.decision_function(bags.bags), dtype=np.float64)
-        return cls(log_odds, np.full(len(log_odds), np.nan), threshold)
-
-    @classmethod
-    def from_prediction(cls, found: Prediction) -> Verdict:
-        """What a prediction says."""
-        thresholds = {"threshold": found.threshold, "instance_threshold": found.instance_threshold}
-        return cls(found.log_odds, found.std, instance_log_odds=found.instance_log_odds, prediction=found, **thresholds)
+        if not isinstance(model, PsiVGPMIL):
+            log_odds = np.asarray(model.decision_function(bags.bags), dtype=np.float64)
+            return cls(log_odds, np.full(len(log_odds), np.nan), threshold)
+        found = model.predict_dist(bags.bags)
+        inside = found.instance_log_odds, found.instance_threshold
+        return cls(found.log_odds, found.std, found.threshold, *inside, prediction=found)
 
     def scores(self, truth: LabelledBags) -> dict[str, float]:
         """Names begin with ``bag_``, ``instance_`` or ``middle_``; values are nan where nothing is known.
@@ -80,7 +76,7 @@ class Verdict:
         )
 
     def arrays(self, truth: LabelledBags) -> dict[str, Array]:
-        """The verdict with the truth, for an npz file; :func:`restored` is the way back to the prediction."""
+        """The output with the truth, for an npz file; :func:`restored` is the way back to the prediction."""
         found = {
             "y": truth.y,
             "y_instances": truth.y_instances,

@@ -9,8 +9,8 @@ import pytest
 
 from commands import frame_of, terminal
 from psimil import GVGPMIL, VGPMIL
-from psimil.cli import life
-from psimil.cli.course import Course
+from psimil.cli import progress
+from psimil.cli.progress import Course
 from psimil.cli.shell import Shell
 from psimil.datasets import load_musk1
 from psimil.foundations.phases import Plan, Step, following, tell, tell_plan
@@ -146,13 +146,13 @@ def test_nobody_claims_a_time_for_passes_without_a_known_end():
 @pytest.fixture
 def clock(monkeypatch):
     found = Clock()
-    monkeypatch.setattr(life, "time", SimpleNamespace(monotonic=found))
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=found))
     return found
 
 
 def test_a_file_gets_a_line_now_and_then(clock, capsys):
     shell = Shell(as_json=True)
-    shell.life.course = Course(clock)
+    shell.display.course = Course(clock)
     with shell.listening(), shell.progress(100, "fits") as step:
         for second in range(1, 101):
             clock.now = float(second)
@@ -167,7 +167,7 @@ def test_a_file_gets_a_line_now_and_then(clock, capsys):
 
 def test_what_is_a_limit_is_called_one(clock, capsys):
     shell = Shell()
-    shell.life.course = Course(clock)
+    shell.display.course = Course(clock)
     with shell.progress(40, "training", at_most=True) as step:
         clock.now = 200.0
         step("epoch 1")
@@ -181,7 +181,7 @@ def test_the_quiet_and_the_short_show_nothing(clock, capsys):
             tell("passes", 1, 2)
             clock.now += 500.0 * shell.quiet
             step("one")
-            shell.life.rest()
+            shell.display.rest()
         clock.now = 0.0
     assert capsys.readouterr() == ("", "")
 
@@ -199,15 +199,15 @@ def test_a_terminal_shows_a_bar_that_goes_before_anything_is_said(monkeypatch):
     stream.isatty = lambda: True
     monkeypatch.setattr(sys, "stderr", stream)
     monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr(life, "REDRAWN", 0.0)
+    monkeypatch.setattr(progress, "REDRAWN", 0.0)
     shell = Shell()
     with shell.listening():
         tell("refits for calibration", 3, 300)
-        assert shell.life._bar is not None
+        assert shell.display._bar is not None
         shell.say("Done.")
-        assert shell.life._bar is None
+        assert shell.display._bar is None
         tell("figures", 1, 3, "words that are far too long for a line of eighty letters")
-    assert shell.life._bar is None
+    assert shell.display._bar is None
     assert "refits for calibration 3 of 300" in stream.getvalue() and "..." in stream.getvalue()
 
 

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import textwrap
-from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from psimil.cli.exits import printable
-from psimil.estimators.inputs import check_fingerprint_of, features_of
-from psimil.foundations.errors import InputError
 from psimil.results.localisation import Localisation, Places, shown
 from psimil.results.metrics import bag_metrics, instance_metrics
 
@@ -125,44 +121,3 @@ def feature_lines(names: Sequence[str], width: int = 80, lines: int = 3) -> list
             break
         found = wrapped
     return found
-
-
-def labelled(table: BagTable, path: Path) -> BagTable:
-    """The table, refused when it has no bag labels."""
-    if table.y is None:
-        raise InputError(f"{path.name} has no bag labels. Name their column with --label.")
-    return table
-
-
-def named_features(names: Sequence[str] | None, path: Path) -> Sequence[str] | None:
-    """The features to read from a file; None where the model finds them itself: in archives and stores."""
-    return None if names is None or path.is_dir() or path.name.endswith(".npz") else tuple(names)
-
-
-def check_columns(estimator: PsiVGPMIL, table: BagTable, path: Path) -> BagTable:
-    """The table with the features of the model in its order; refused where it lacks some of them.
-
-    For a model of 1.0.0, which knows no names, it is refused where it has others or another order.
-    """
-    if estimator.n_features_in_ != len(table.feature_names) and table.bags.feature_names is None:
-        raise InputError(
-            f"model expects {estimator.n_features_in_} features, got {len(table.feature_names)} ({path.name})."
-        )
-    check_fingerprint_of(estimator.feature_fingerprint, table.bags)
-    names = getattr(estimator, "feature_names_in_", None)
-    bags = features_of(table.bags, estimator.n_features_in_, None if names is None else tuple(names))
-    return replace(table, bags=bags)
-
-
-def load(path: Path) -> PsiVGPMIL:
-    """The model in a file or in the run directory of a fit."""
-    from psimil.cli.memory import check_memory
-    from psimil.estimators.psi_vgpmil import PsiVGPMIL
-
-    check_memory()
-    return PsiVGPMIL.load(model_path(path))
-
-
-def model_path(path: Path) -> Path:
-    """The model file that a path names: itself, or that of the run directory of a fit."""
-    return path / "model.safetensors" if path.is_dir() else path
