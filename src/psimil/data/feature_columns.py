@@ -42,16 +42,16 @@ class FeatureColumns:
 
     Attributes
     ----------
-    sizes : number of rows by bag, in the order in which bags appear.
+    sizes : (B,) number of rows of each bag.
 
     Examples
     --------
     >>> import pandas as pd
     >>> found = FeatureColumns(["bag", "f"], "bags.csv", {"bag"})
-    >>> found.look(pd.DataFrame({"bag": ["a", "b"], "f": [0.5, 1.5]}), np.array(["a", "b"]))
+    >>> found.look(pd.DataFrame({"bag": ["a", "b"], "f": [0.5, 1.5]}), np.array([0, 1]))
     >>> found.names()
     ['f']
-    >>> found.look(pd.DataFrame({"bag": ["a"], "f": ["0.5 mm"]}), np.array(["a"]))
+    >>> found.look(pd.DataFrame({"bag": ["a"], "f": ["0.5 mm"]}), np.array([0]))
     Traceback (most recent call last):
     psimil.foundations.errors.InputError: bags.csv: column "f" holds numbers, but '0.5 mm' in row 3. Correct it, or \
 leave the column out with --drop "f".
@@ -70,14 +70,19 @@ leave the column out with --drop "f".
         named = set(as_names(features))  # whoever gives the very name wants the column
         self._seen: dict[Any, Seen] = {column: {} for column in chosen}
         self._orders = {column: Order() for column in chosen if str(column) not in named}
-        self._numbers: dict[str, int] = {}  # of the bags, as they appear
-        self.sizes: dict[str, int] = {}
+        self.sizes = np.empty(0, dtype=np.int64)
         self._rows = 0
 
-    def look(self, frame: pd.DataFrame, ids: NDArray[Any]) -> None:
-        """Go on with further rows and the ids (n,) of their bags; numbers and text in one column are refused."""
+    def look(self, frame: pd.DataFrame, bag: NDArray[Any]) -> None:
+        """Go on with further rows; numbers and text in one column are refused.
+
+        Parameters
+        ----------
+        frame : n rows with all columns.
+        bag : (n,) number of each row's bag, counted as bags appear.
+        """
         kinds = dict(zip(frame.columns, frame.dtypes, strict=True))
-        bag, begins = self._bags(ids)
+        begins = self._begins(bag)
         for column, seen in self._seen.items():
             kind = kinds[column].kind
             if kind not in "iuf" or NUMBERS not in seen or len(seen) > 1:
@@ -105,8 +110,7 @@ leave the column out with --drop "f".
             skipped = one_line(", ".join(map(str, text)))
             message = f"{self._name}: columns that are not numeric are not used: {skipped}."
             warnings.warn(message, DataWarning, stacklevel=5)
-        sizes = np.array(list(self.sizes.values()))
-        verdicts = {column: order.verdict(sizes) for column, order in self._orders.items()}
+        verdicts = {column: order.verdict(self.sizes) for column, order in self._orders.items()}
         for words in dict.fromkeys(filter(None, verdicts.values())):
             columns = [column for column, verdict in verdicts.items() if verdict == words]
             listed = one_line(", ".join(f'"{column}"' for column in columns))
@@ -117,15 +121,14 @@ leave the column out with --drop "f".
             warnings.warn(message, DataWarning, stacklevel=5)
         return found
 
-    def _bags(self, ids: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-        """(n,) numbers of the bags, counted as they appear, and the rows at which they do."""
-        found, first, inverse, counts = np.unique(ids, return_index=True, return_inverse=True, return_counts=True)
-        known, number = len(self.sizes), np.empty(len(found), dtype=np.int64)
-        for k in np.argsort(first):
-            identifier = str(found[k])
-            number[k] = self._numbers.setdefault(identifier, len(self._numbers))
-            self.sizes[identifier] = self.sizes.get(identifier, 0) + int(counts[k])
-        return number[inverse], np.sort(first[number >= known])
+    def _begins(self, bag: NDArray[Any]) -> NDArray[Any]:
+        """Count the rows of each bag, and return those at which a bag appears for the first time."""
+        numbers, first = np.unique(bag, return_index=True)
+        begins: NDArray[Any] = first[numbers >= len(self.sizes)]
+        counts = np.bincount(bag, minlength=len(self.sizes))
+        counts[: len(self.sizes)] += self.sizes
+        self.sizes = counts
+        return begins
 
     def _look_at(self, column: Any, cells: pd.Series[Any], seen: Seen) -> None:
         """Note where the column first holds what; refuse it when it holds numbers and something else."""

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.data.frames import read_csv
-from psimil.datasets.labelled import UNKNOWN
+from psimil.data.chunks import read_csv
 from psimil.foundations.errors import InputError
 from psimil.model.bags import Bags
+from psimil.model.labels import UNKNOWN
 
 if TYPE_CHECKING:
     import pandas as pd

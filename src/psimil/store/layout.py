@@ -13,7 +13,6 @@ FEATURES, OFFSETS, LABELS, INSTANCE_LABELS = "features.bin", "offsets.bin", "lab
 IDS = "ids.json"
 DTYPES: Mapping[str, str] = {"float32": "<f4", "float64": "<f8"}
 OFFSET_DTYPE, LABEL_DTYPE = "<i8", "i1"
-UNKNOWN = -1
 PART = re.compile(r"part-\d{4,9}", re.ASCII)
 
 

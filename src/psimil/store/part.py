@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from psimil.foundations.errors import InputError
 from psimil.model.features import as_real
+from psimil.model.labels import UNKNOWN
 from psimil.store.digest import Digest, HashedFile
 from psimil.store.layout import (
     DTYPES,
@@ -22,7 +23,6 @@ from psimil.store.layout import (
     LABELS,
     OFFSET_DTYPE,
     OFFSETS,
-    UNKNOWN,
 )
 from psimil.store.manifest import Part
 

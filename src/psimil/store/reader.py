@@ -18,7 +18,7 @@ from psimil.model.bag_checks import per_instance
 from psimil.model.bag_order import linked
 from psimil.model.bags import Bags
 from psimil.model.features import as_real, column_order, listed
-from psimil.model.labels import ZERO_ONE, Classes
+from psimil.model.labels import UNKNOWN, ZERO_ONE, Classes
 from psimil.store.digest import BLOCK, BlockCheck, changed, digest_file
 from psimil.store.layout import (
     DTYPES,
@@ -29,7 +29,6 @@ from psimil.store.layout import (
     LABELS,
     OFFSET_DTYPE,
     OFFSETS,
-    UNKNOWN,
 )
 from psimil.store.manifest import TEXT, Manifest, Part, read_manifest
 from psimil.store.rows import FileRows, PartedRows

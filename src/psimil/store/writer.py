@@ -15,8 +15,8 @@ from psimil.foundations.errors import InputError
 from psimil.foundations.numbers import at_least, unmasked
 from psimil.model.bags import Bags
 from psimil.model.features import as_real
-from psimil.model.labels import ZERO_ONE, Classes
-from psimil.store.layout import DTYPES, UNKNOWN
+from psimil.model.labels import UNKNOWN, ZERO_ONE, Classes
+from psimil.store.layout import DTYPES
 from psimil.store.manifest import TEXT, WHOLE, Manifest
 from psimil.store.part import PartWriter
 from psimil.store.reader import open_store
