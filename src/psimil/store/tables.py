@@ -22,8 +22,7 @@ from psimil.files.paths import as_path
 from psimil.foundations.errors import DataWarning, InputError, MissingFile
 from psimil.foundations.phases import tell
 from psimil.model.labels import Classes
-from psimil.store.layout import is_store
-from psimil.store.manifest import Manifest, read_manifest
+from psimil.store.manifest import Manifest, is_store, read_manifest
 from psimil.store.reader import open_store
 from psimil.store.writer import StoreWriter
 
