@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from psimil.data.bagtable import Rows
 from psimil.data.chunks import chunk_rows, explained
 from psimil.data.columns import BagLabels, instance_labels
-from psimil.data.feature_choice import Names, chosen_columns
+from psimil.data.feature_choice import Names
 from psimil.data.feature_columns import FeatureColumns
 from psimil.foundations.errors import InputError
 from psimil.model.bags import Bags
@@ -63,13 +63,13 @@ class Archive:
         self._columns = list(map(str, np.arange(width) if names is None else names.ravel()))
         if len(self._columns) != width:
             raise InputError(f"{path.name}: {width} features but {len(self._columns)} feature_names.")
-        chosen = chosen_columns(self._columns, path.name, (), features, drop)
+        self._found = FeatureColumns(self._columns, path.name, (), features, drop)
+        chosen = self._found.chosen
         every = chosen == self._columns
         self.feature_names = None if names is None and every else tuple(chosen)
         number = {column: n for n, column in enumerate(self._columns)}
         self._chosen = slice(None) if every else [number[column] for column in chosen]
         self.n_features = len(chosen)
-        self._found = FeatureColumns(self._columns, path.name, (), features, drop)
         bags = _bags(np.zeros((n_rows, 1), np.float32), arrays)  # they are found without the features
         self.ids, self.sizes, self.grouped = bags.names, bags.sizes, bags.rows is None
         self._bag, self._places = (bags.in_input_order(each) for each in (bags.bag_index, np.arange(n_rows)))

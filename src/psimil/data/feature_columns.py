@@ -42,6 +42,7 @@ class FeatureColumns:
 
     Attributes
     ----------
+    chosen : the columns that the names choose, with text or not.
     sizes : (B,) number of rows of each bag.
 
     Examples
@@ -66,7 +67,7 @@ leave the column out with --drop "f".
         drop: Names = None,
     ) -> None:
         self._name, self._asked = name, features is not None
-        chosen = chosen_columns(columns, name, others, features, drop)
+        chosen = self.chosen = chosen_columns(columns, name, others, features, drop)
         named = set(as_names(features))  # whoever gives the very name wants the column
         self._seen: dict[Any, Seen] = {column: {} for column in chosen}
         self._orders = {column: Order() for column in chosen if str(column) not in named}

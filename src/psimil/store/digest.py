@@ -31,16 +31,8 @@ class Digest:
     blocks: tuple[str, ...] = ()
 
 
-class Fingerprint:
-    """The digest of bytes that come one after another.
-
-    Examples
-    --------
-    >>> fingerprint = Fingerprint()
-    >>> fingerprint.update(b"abc")
-    >>> fingerprint.digest().bytes, fingerprint.digest().sha256[:8]
-    (3, 'ba7816bf')
-    """
+class _Fingerprint:
+    """The digest of bytes that come one after another."""
 
     def __init__(self) -> None:
         self._whole, self._block = hashlib.sha256(), hashlib.sha256()
@@ -78,7 +70,7 @@ def digest_file(path: Path) -> Digest:
     ...     digest_file(path).sha256[:8]
     'ba7816bf'
     """
-    fingerprint = Fingerprint()
+    fingerprint = _Fingerprint()
     with path.open("rb") as stream:
         while data := stream.read(READ):
             fingerprint.update(data)
@@ -178,7 +170,7 @@ class HashedFile:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._stream = path.open("xb", buffering=READ)
-        self._fingerprint: Fingerprint | None = Fingerprint()
+        self._fingerprint: _Fingerprint | None = _Fingerprint()
 
     def __enter__(self) -> Self:
         return self

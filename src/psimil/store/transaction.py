@@ -21,8 +21,8 @@ class Transaction:
     """Work on a store, which its readers see when it is committed.
 
     A new store is written into a hidden folder beside its own, which takes its name in the end. A store that is there
-    gets a further segment, which counts from the moment its manifest is replaced. Those and folders that a killed writer
-    left are removed by the next one.
+    gets a further segment, which counts from the moment its manifest is replaced. Segments and folders that a killed
+    writer left are removed by the next one.
 
     Parameters
     ----------
