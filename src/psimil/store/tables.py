@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -162,7 +162,7 @@ def import_bags(
     if features is None and old is not None and old.feature_names is not None:
         features = old.feature_names
     options: dict[str, Any] = {"dtype": dtype, "append": append, "overwrite": overwrite}
-    steps = progress or _silent
+    steps = progress or (lambda total: nullcontext(lambda note: None))
     if source.is_dir():
         return _import_folder(_folder(source, labels), store, options, steps)
     if source.exists() and not source.is_file():
@@ -262,8 +262,3 @@ def _import_table(table: Source, store: str | Path, options: dict[str, Any], ste
         if table.y is not None:
             writer.label(table.y)
         return writer.finish()
-
-
-@contextmanager
-def _silent(total: int) -> Iterator[Callable[[str], None]]:
-    yield lambda note: None
