@@ -85,13 +85,16 @@ leave the column out with --drop "f".
         kinds = dict(zip(frame.columns, frame.dtypes, strict=True))
         begins = self._begins(bag)
         for column, seen in self._seen.items():
-            kind = kinds[column].kind
-            if kind not in "iuf" or NUMBERS not in seen or len(seen) > 1:
-                self._look_at(column, frame[column], seen)
-            order = self._orders.get(column)
+            kind, order = kinds[column].kind, self._orders.get(column)
+            known = kind in "iuf" and list(seen) == [NUMBERS]
+            if known and order is None:
+                continue
+            cells = frame[column]
+            if not known:
+                self._look_at(column, cells, seen)
             if order is not None:
                 if kind in NUMERIC:
-                    order.look(frame[column].to_numpy(dtype=np.float64, na_value=np.nan), bag, begins)
+                    order.look(cells.to_numpy(dtype=np.float64, na_value=np.nan), bag, begins)
                 if kind not in NUMERIC or not order.alive:
                     del self._orders[column]
         self._rows += len(frame)

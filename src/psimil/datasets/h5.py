@@ -55,7 +55,8 @@ def read_h5(directory: str | Path, labels: Mapping[str, int] | str | Path) -> La
     >>> bags.ids.tolist(), bags["s1"].tolist(), y.tolist()
     (['s1', 's2'], [[1.0], [2.0]], [1, 0])
     """
-    return together(H5Folder(as_path(directory, "directory"), labels))
+    table = labels if isinstance(labels, Mapping) else as_path(labels, "labels")
+    return together(H5Folder(as_path(directory, "directory"), table))
 
 
 class H5Folder:
