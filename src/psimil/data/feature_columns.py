@@ -90,13 +90,14 @@ leave the column out with --drop "f".
             if known and order is None:
                 continue
             cells = frame[column]
+            numbers = cells.to_numpy(dtype=np.float64, na_value=np.nan) if kind in NUMERIC else None
             if not known:
-                self._look_at(column, cells, seen)
-            if order is not None:
-                if kind in NUMERIC:
-                    order.look(cells.to_numpy(dtype=np.float64, na_value=np.nan), bag, begins)
-                if kind not in NUMERIC or not order.alive:
-                    del self._orders[column]
+                missing = np.asarray(cells.isna(), dtype=bool) if numbers is None else np.isnan(numbers)
+                self._look_at(column, cells, missing, seen)
+            if order is not None and numbers is not None:
+                order.look(numbers, bag, begins)
+            if order is not None and (numbers is None or not order.alive):
+                del self._orders[column]
         self._rows += len(frame)
 
     @property
@@ -134,9 +135,8 @@ leave the column out with --drop "f".
         self.sizes = counts
         return begins
 
-    def _look_at(self, column: Any, cells: pd.Series[Any], seen: Seen) -> None:
+    def _look_at(self, column: Any, cells: pd.Series[Any], missing: NDArray[np.bool_], seen: Seen) -> None:
         """Note where the column first holds what; refuse it when it holds numbers and something else."""
-        missing = np.asarray(cells.isna(), dtype=bool)
         if not missing.all():
             for what, row, value in _contents(cells, missing):
                 seen.setdefault(what, (self._rows + row + 1, value))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psimil.data.bagtable import Rows
-from psimil.data.columns import BagIds, BagLabels, as_labels, as_numbers, instance_labels
+from psimil.data.columns import NUMERIC, BagIds, BagLabels, as_labels, as_numbers, instance_labels
 from psimil.data.feature_choice import Names, one_line
 from psimil.data.feature_columns import FeatureColumns
 from psimil.foundations.errors import InputError
@@ -99,9 +99,16 @@ class Table:
             places = np.empty(len(chunk), dtype=np.int64)
             places[order] = np.repeat(next_place, counts) + within
             next_place += counts
-            X = np.column_stack([as_numbers(chunk[column], column) for column in self._features])
+            X = self._numbers(chunk)
             yield Rows(X, places, self._known(chunk, bag), self._positions(chunk, n_rows))
             n_rows += len(chunk)
+
+    def _numbers(self, chunk: pd.DataFrame) -> NDArray[np.float64]:
+        """(n, D) features; plain numbers are taken at once, which matters where there are many columns."""
+        found = chunk[self._features]
+        if all(isinstance(dtype, np.dtype) and dtype.kind in NUMERIC for dtype in found.dtypes):
+            return np.asarray(found.to_numpy(dtype=np.float64))
+        return np.column_stack([as_numbers(found[column], column) for column in self._features])
 
     def _known(self, chunk: pd.DataFrame, bag: NDArray[Any]) -> NDArray[np.int64] | None:
         """(n,) instance labels."""
