@@ -156,8 +156,7 @@ def _cell(mean: float, sd: float) -> str:
 
 def _find_files(experiments: tuple[str, ...], protocols: tuple[str, ...], data: Path | None, download: bool) -> None:
     """Every published file is there and is the right one; missing ones are downloaded if that is allowed."""
-    from psimil.datasets.catalogue import PUBLISHED
-    from psimil.datasets.files import fetch, locate, verify
+    from psimil.datasets.published import PUBLISHED, fetch, locate, verify
     from psimil.foundations.errors import MissingFile
 
     if data is None:

@@ -1,4 +1,4 @@
-"""Writing of one part of a store: rows go to disk as they come, ids and sizes stay in memory until the end."""
+"""Writing of one segment of a store: rows go to disk as they come, ids and sizes stay in memory until the end."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from psimil.foundations.errors import InputError
 from psimil.model.features import as_real
+from psimil.model.labels import UNKNOWN
 from psimil.store.digest import Digest, HashedFile
-from psimil.store.layout import (
+from psimil.store.manifest import (
     DTYPES,
     FEATURES,
     IDS,
@@ -22,30 +23,29 @@ from psimil.store.layout import (
     LABELS,
     OFFSET_DTYPE,
     OFFSETS,
-    UNKNOWN,
+    Segment,
 )
-from psimil.store.manifest import Part
 
 Array = NDArray[Any]
 
 
-class PartWriter:
-    """A new part; either bags one after another, or a plan of all bags and then rows in any order.
+class SegmentWriter:
+    """A new segment; either bags one after another, or a plan of all bags and then rows in any order.
 
     Parameters
     ----------
-    folder : of the part; it is made.
+    folder : of the segment; it is made.
     n_features, dtype : D, and "float32" or "float64".
 
     Examples
     --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as directory:
-    ...     part = PartWriter(Path(directory) / "part-0001", 1, "float32")
-    ...     part.plan(["a", "b"], np.array([1, 2]))
-    ...     part.place(np.array([2, 0]), np.array([[3.0], [1.0]]))
-    ...     part.place(np.array([1]), np.array([[2.0]]))
-    ...     written = part.complete()
+    ...     segment = SegmentWriter(Path(directory) / "part-0001", 1, "float32")
+    ...     segment.plan(["a", "b"], np.array([1, 2]))
+    ...     segment.place(np.array([2, 0]), np.array([[3.0], [1.0]]))
+    ...     segment.place(np.array([1]), np.array([[2.0]]))
+    ...     written = segment.complete()
     ...     np.fromfile(Path(directory) / "part-0001" / "features.bin", "<f4").tolist(), written.instances
     ([1.0, 2.0, 3.0], 3)
     """
@@ -79,7 +79,7 @@ class PartWriter:
         self._labels = labels.tolist()
 
     def place(self, rows: Array, X: Array, known: Array | None = None) -> None:
-        """Rows X (n, D) at their numbers (n,) in the part, with known (n,) instance labels or None."""
+        """Rows X (n, D) at their numbers (n,) in the segment, with known (n,) instance labels or None."""
         if not len(rows):
             return
         if (rows[1:] < rows[:-1]).any():
@@ -94,7 +94,7 @@ class PartWriter:
             np.frombuffer(self._known, np.int8)[rows] = known
         self._rows += len(rows)
 
-    def complete(self) -> Part:
+    def complete(self) -> Segment:
         """Put everything on the disk."""
         if self._bad:
             self._refuse()
@@ -109,7 +109,7 @@ class PartWriter:
         }
         if (known != UNKNOWN).any():
             files[INSTANCE_LABELS] = self._write(INSTANCE_LABELS, bytes(self._known))
-        return Part(self.folder.name, len(self.ids), self._rows, files)
+        return Segment(self.folder.name, len(self.ids), self._rows, files)
 
     def discard(self) -> None:
         """Leave nothing behind."""

@@ -1,17 +1,52 @@
-"""Data files that are not embedded: where they are found, whether they are the right ones, and how to get them."""
+"""Published files that are not embedded: where they are found, whether they are the right ones, and how to get them."""
 
+import csv
 import hashlib
 import io
 from collections.abc import Mapping
+from dataclasses import dataclass
+from http.client import HTTPException, HTTPMessage
+from importlib.resources import files
 from pathlib import Path
+from typing import IO
+from urllib.error import HTTPError
+from urllib.parse import urlsplit
+from urllib.request import HTTPRedirectHandler, Request, build_opener
 
-from psimil.datasets.catalogue import PUBLISHED, Published
 from psimil.datasets.content import GZIP_MAGIC, inflated, read_content, write_content
 from psimil.files.paths import as_path
 from psimil.foundations.errors import InputError, MissingFile
 
-FILES: Mapping[str, Published] = PUBLISHED
 MAX_BYTES = 1 << 30
+SCHEMES = ("https",)
+TIMEOUT = 60.0
+
+
+@dataclass(frozen=True)
+class Published:
+    """A file as its authors published it.
+
+    Parameters
+    ----------
+    folder : sub-folder of a data directory in which it is kept.
+    size : bytes of the uncompressed content.
+    sha256 : of the uncompressed content, so that every gzip of it passes.
+    url : where it can be downloaded, gzipped or plain.
+    """
+
+    folder: str
+    size: int
+    sha256: str
+    url: str
+
+
+def _catalogue() -> dict[str, Published]:
+    with (files("psimil.datasets") / "data" / "published.csv").open(encoding="utf-8") as lines:
+        rows = list(csv.DictReader(lines))
+    return {row["name"]: Published(row["folder"], int(row["size"]), row["sha256"], row["url"]) for row in rows}
+
+
+PUBLISHED: Mapping[str, Published] = _catalogue()
 
 
 def locate(directory: str | Path, name: str) -> Path:
@@ -115,11 +150,9 @@ def fetch(directory: str | Path, name: str) -> Path:
 
 
 def _download(folder: Path, name: str, known: Published) -> Path:
-    from psimil.datasets.download import download
-
     limit = known.size + known.size // 100 + 1024  # a gzip file can be a little longer than its content
     try:
-        received = download(known.url, limit)
+        received = _received(known.url, limit)
     except MissingFile as error:
         raise MissingFile(
             f"{name} is not in {folder} and could not be downloaded: {error} Check the network, or download "
@@ -132,9 +165,9 @@ def _download(folder: Path, name: str, known: Published) -> Path:
 
 
 def _published(name: str) -> Published:
-    if name not in FILES:
-        raise InputError(f"{name} is not a published file that is known. Known: {', '.join(FILES)}.")
-    return FILES[name]
+    if name not in PUBLISHED:
+        raise InputError(f"{name} is not a published file that is known. Known: {', '.join(PUBLISHED)}.")
+    return PUBLISHED[name]
 
 
 def _check(content: bytes, known: Published, shown: str) -> None:
@@ -144,3 +177,39 @@ def _check(content: bytes, known: Published, shown: str) -> None:
             f"{shown}: content is not the published file (SHA-256 {digest[:12]}..., expected {known.sha256[:12]}...). "
             f"Replace it by {known.url}."
         )
+
+
+def _received(url: str, limit: int) -> bytes:
+    """At most ``limit`` bytes at an https address; redirections are followed to such addresses only."""
+    _check_scheme(url)
+    try:
+        with build_opener(_Redirects).open(url, timeout=TIMEOUT) as response:
+            received: bytes = response.read(limit + 1)
+    except HTTPError as error:
+        error.close()
+        raise MissingFile(f"{urlsplit(url).netloc} answers {error.code} {error.reason}.") from error
+    except (OSError, HTTPException) as error:
+        reason = getattr(error, "reason", None) or error
+        raise MissingFile(f"{urlsplit(url).netloc} cannot be reached ({reason}).") from error
+    if len(received) > limit:
+        raise InputError(f"{url} sends more than the expected {limit} bytes; nothing was kept.")
+    return received
+
+
+class _Redirects(HTTPRedirectHandler):
+    """Follows a redirection only to an address that could have been asked for in the first place."""
+
+    def redirect_request(
+        self, req: Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
+    ) -> Request | None:
+        try:
+            _check_scheme(newurl)
+        except InputError:
+            fp.close()
+            raise
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+def _check_scheme(url: str) -> None:
+    if urlsplit(url).scheme not in SCHEMES:
+        raise InputError(f"{url} is not an https address; nothing was downloaded.")
