@@ -17,8 +17,8 @@ def info(model: ModelFile, as_json: Json = False, quiet: Quiet = False, debug: D
     with shell.listening():
         from dataclasses import asdict
 
-        from psimil.files.model_file import load_model
-        from psimil.files.schema import kernel_json, parameters_json
+        from psimil.files.model_file import load_model, parameters_json
+        from psimil.files.schema import kernel_json
         from psimil.results.model_card import context_words, posterior_facts, referral_facts
 
         check_arguments("info", (model, MODEL))
