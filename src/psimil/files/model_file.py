@@ -18,6 +18,7 @@ from psimil.files.schema import (
     kernel_json,
     model_from,
     model_tensors,
+    require,
 )
 from psimil.files.sealed import MODEL, seal, unseal
 from psimil.foundations.errors import InputError, ModelFileError
@@ -84,8 +85,7 @@ def load_model(path: str | os.PathLike[str]) -> ModelFile:
         header["model"] = {**later, **absent, **header["model"]}
     expected = {"format", "library", "parameters", "model", "feature_fingerprint", "training_counts"}
     expected |= {"feature_names", "classes"}
-    if set(header) != expected:
-        raise ModelFileError(f"model file: header keys differ: {', '.join(sorted(set(header) ^ expected))}.")
+    require(set(header) == expected, f"header keys differ: {', '.join(sorted(set(header) ^ expected))}.")
     check_tensors(tensors, header["model"])
     _check_counts(header)
     model = model_from(tensors, header["model"])
@@ -104,31 +104,30 @@ def load_model(path: str | os.PathLike[str]) -> ModelFile:
 
 def _check_counts(header: dict[str, Any]) -> None:
     """Refuse training counts, versions and fingerprints of the wrong kind."""
-    counts, names = header["training_counts"], ("bags", "positive", "instances")
-    if not isinstance(counts, dict) or set(counts) != set(names):
-        raise ModelFileError("model file: the training counts are incomplete or unknown.")
-    if not all(type(value) is int and value >= 0 for value in counts.values()):
-        raise ModelFileError("model file: the training counts must be integers >= 0.")
-    if not counts["positive"] <= counts["bags"] <= counts["instances"]:
-        raise ModelFileError("model file: the training counts exclude each other.")
-    if not isinstance(header["library"], str) or not isinstance(header["feature_fingerprint"], (str, type(None))):
-        raise ModelFileError("model file: library version and feature fingerprint must be text.")
+    counts = header["training_counts"]
+    right = isinstance(counts, dict) and set(counts) == {"bags", "positive", "instances"}
+    require(right, "the training counts are incomplete or unknown.")
+    right = all(type(value) is int and value >= 0 for value in counts.values())
+    require(right, "the training counts must be integers >= 0.")
+    right = counts["positive"] <= counts["bags"] <= counts["instances"]
+    require(right, "the training counts exclude each other.")
+    right = isinstance(header["library"], str) and isinstance(header["feature_fingerprint"], (str, type(None)))
+    require(right, "library version and feature fingerprint must be text.")
 
 
 def _check_names(header: dict[str, Any], n_features: int) -> None:
     """Refuse names of features and classes that no model can have."""
     names, classes = header["feature_names"], header["classes"]
     if names is not None:
-        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            raise ModelFileError("model file: the names of the features are not text.")
-        if len(names) != n_features or len(set(names)) < len(names):
-            raise ModelFileError(f"model file: {n_features} features need as many different names.")
-    if not isinstance(classes, list) or len(classes) != 2 or classes[0] == classes[1]:
-        raise ModelFileError("model file: classes are not two different labels.")
-    if len({isinstance(label, str) for label in classes}) > 1 or not all(
-        isinstance(label, (bool, str)) or is_number(label) for label in classes
-    ):
-        raise ModelFileError("model file: classes are not two numbers or two texts.")
+        right = isinstance(names, list) and all(isinstance(name, str) for name in names)
+        require(right, "the names of the features are not text.")
+        right = len(names) == n_features == len(set(names))
+        require(right, f"{n_features} features need as many different names.")
+    right = isinstance(classes, list) and len(classes) == 2 and classes[0] != classes[1]
+    require(right, "classes are not two different labels.")
+    right = len({isinstance(label, str) for label in classes}) == 1
+    right = right and all(isinstance(label, (bool, str)) or is_number(label) for label in classes)
+    require(right, "classes are not two numbers or two texts.")
 
 
 def _check_factor(gp: SparseGP) -> None:
@@ -137,8 +136,8 @@ def _check_factor(gp: SparseGP) -> None:
     K = gp.kernel.gram(gp.Z, gp.Z)
     error = gp.L @ (gp.L.T @ x) - K @ x - gp.jitter * x
     size = np.linalg.norm(K) + gp.jitter
-    if not np.linalg.norm(error) <= FACTOR_ERROR * size * np.linalg.norm(x):
-        raise ModelFileError("model file: the kernel's factor does not belong to kernel and inducing points.")
+    right = bool(np.linalg.norm(error) <= FACTOR_ERROR * size * np.linalg.norm(x))
+    require(right, "the kernel's factor does not belong to kernel and inducing points.")
 
 
 def parameters_json(parameters: dict[str, Any]) -> dict[str, Any]:
@@ -162,8 +161,7 @@ def parameters_json(parameters: dict[str, Any]) -> dict[str, Any]:
 
 def parameters_from(parameters: Any) -> dict[str, Any]:
     """Constructor parameters from JSON; of a density of the user's own the name comes back."""
-    if not isinstance(parameters, dict):
-        raise ModelFileError("model file: parameters are not a table.")
+    require(isinstance(parameters, dict), "parameters are not a table.")
     try:
         decoded = {name: _parameter(value) for name, value in parameters.items()}
     except BROKEN as error:

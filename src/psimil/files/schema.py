@@ -94,10 +94,10 @@ def model_tensors(model: TrainedModel) -> tuple[dict[str, Array], dict[str, Any]
 
 def check_tensors(tensors: dict[str, Array], facts: Any) -> None:
     """Refuse missing or unknown keys, wrong dtypes or shapes, and values no model can have."""
-    if not isinstance(facts, dict) or set(facts) != {*CHOICES, *MOST, *OTHERS}:
-        raise ModelFileError("model file: the model's facts are incomplete or unknown.")
-    if "inducing_points" not in tensors or tensors["inducing_points"].ndim != 2:
-        raise ModelFileError('model file: tensor "inducing_points" is missing or not a matrix.')
+    known = {*CHOICES, *MOST, *OTHERS}
+    require(isinstance(facts, dict) and set(facts) == known, "the model's facts are incomplete or unknown.")
+    right = "inducing_points" in tensors and tensors["inducing_points"].ndim == 2
+    require(right, 'tensor "inducing_points" is missing or not a matrix.')
     M, D = tensors["inducing_points"].shape
     P = M + (1 if facts["bias"] else 0)
     shapes: dict[str, tuple[int, ...]] = {
@@ -109,47 +109,43 @@ def check_tensors(tensors: dict[str, Array], facts: Any) -> None:
     if "recalibration_prob" in tensors:
         shapes |= {name: (tensors["recalibration_prob"].size,) for name in tensors if name.startswith("recalibration_")}
     for name in sorted(set(shapes) ^ set(tensors)):
-        raise ModelFileError(f'model file: tensor "{name}" is {"missing" if name in shapes else "unknown"}.')
+        require(False, f'tensor "{name}" is {"missing" if name in shapes else "unknown"}.')
     for name, shape in shapes.items():
         tensor = tensors[name]
-        if tensor.dtype != np.float64:
-            raise ModelFileError(f'model file: tensor "{name}" is {tensor.dtype}, expected float64.')
-        if tensor.shape != shape:
-            raise ModelFileError(f'model file: tensor "{name}" is {tensor.shape}, expected {shape}.')
-        if not np.isfinite(tensor).all():
-            raise ModelFileError(f'model file: tensor "{name}" has non-finite values.')
+        require(tensor.dtype == np.float64, f'tensor "{name}" is {tensor.dtype}, expected float64.')
+        require(tensor.shape == shape, f'tensor "{name}" is {tensor.shape}, expected {shape}.')
+        require(bool(np.isfinite(tensor).all()), f'tensor "{name}" has non-finite values.')
     for name in ("kernel_factor", "precision_factor"):
-        if (np.diag(tensors[name]) <= 0).any() or np.triu(tensors[name], 1).any():
-            raise ModelFileError(f'model file: tensor "{name}" is not the factor of a positive definite matrix.')
-    if (tensors["feature_scale"] <= 0).any():
-        raise ModelFileError('model file: tensor "feature_scale" must be > 0.')
+        right = bool((np.diag(tensors[name]) > 0).all()) and not np.triu(tensors[name], 1).any()
+        require(right, f'tensor "{name}" is not the factor of a positive definite matrix.')
+    require(bool((tensors["feature_scale"] > 0).all()), 'tensor "feature_scale" must be > 0.')
 
 
 def model_from(tensors: dict[str, Array], facts: dict[str, Any]) -> TrainedModel:
     """The trained model of checked tensors and facts."""
     try:
         for name, allowed in CHOICES.items():
-            _require(facts[name] in allowed, f"{name} is {facts[name]!r}.")
+            require(facts[name] in allowed, f"{name} is {facts[name]!r}.")
         for name, most in MOST.items():
             right = is_number(facts[name]) and 0 <= facts[name] <= most
-            _require(right, f"{name} must be a number between 0 and {most}, got {facts[name]}.")
+            require(right, f"{name} must be a number between 0 and {most}, got {facts[name]}.")
         for name in ("threshold", "instance_threshold"):
             right = is_number(facts[name]) and 0 < facts[name] < 1
-            _require(right, f"{name} must be a number between 0 and 1.0, got {facts[name]}.")
+            require(right, f"{name} must be a number between 0 and 1.0, got {facts[name]}.")
         seed, novelty, evidence = facts["seed"], facts["novelty"], facts["context_evidence"]
-        _require(isinstance(seed, int) and seed >= 0, f"seed must be an integer >= 0, got {seed}.")
+        require(isinstance(seed, int) and seed >= 0, f"seed must be an integer >= 0, got {seed}.")
         right = novelty is None or (is_number(novelty) and novelty > 0)
-        _require(right, f"novelty must be a number > 0, got {novelty!r}.")
+        require(right, f"novelty must be a number > 0, got {novelty!r}.")
         right = isinstance(evidence, list) and len(evidence) == 2 and all(map(is_number, evidence))
-        _require(evidence is None or right, "the evidence for context is not two numbers.")
+        require(evidence is None or right, "the evidence for context is not two numbers.")
         D = tensors["inducing_points"].shape[1]
-        _require(not facts["context"] or D % PARTS == 0, f"{D} features are not those of instances in context.")
+        require(not facts["context"] or D % PARTS == 0, f"{D} features are not those of instances in context.")
         calibration = Calibration(**facts["calibration"])
         numbers = list(asdict(calibration).values())
         right = all(map(is_number, numbers)) and min(calibration.scale, calibration.spread) > 0
-        _require(right, "the calibration is not increasing.")
+        require(right, "the calibration is not increasing.")
         too_large = f"the calibration has numbers above {LARGEST_CALIBRATION:g}."
-        _require(max(map(abs, numbers)) <= LARGEST_CALIBRATION, too_large)
+        require(max(map(abs, numbers)) <= LARGEST_CALIBRATION, too_large)
         unit = facts["residual"] == "unit"
         gp = (UnitSparseGP if unit else SparseGP)(
             kernel_from(facts["kernel"]).resolve(D),
@@ -174,21 +170,24 @@ def model_from(tensors: dict[str, Array], facts: dict[str, Any]) -> TrainedModel
             context_evidence=None if evidence is None else (float(evidence[0]), float(evidence[1])),
             **{name: facts[name] for name in same},
         )
+    except ModelFileError:
+        raise
     except BROKEN as error:
         raise ModelFileError(f"model file: {error}") from None
 
 
-def _require(right: bool, message: str) -> None:
+def require(right: bool, message: str) -> None:
+    """Refuse a model file that is not right."""
     if not right:
-        raise InputError(message)
+        raise ModelFileError(f"model file: {message}")
 
 
 def _chains(facts: Any, draws: Array) -> Chains:
     found = Chains(draws, **facts)
     right = all(map(is_number, without_draws(found).values())) and len(draws) >= 2
-    _require(right, "the draws of the posterior are incomplete.")
+    require(right, "the draws of the posterior are incomplete.")
     right = min(found.r_hat, found.effective_sample_size) > 0 and found.divergences >= 0 and 0 <= found.acceptance <= 1
-    _require(right, "the draws of the posterior have diagnostics out of range.")
+    require(right, "the draws of the posterior have diagnostics out of range.")
     return found
 
 
@@ -196,7 +195,7 @@ def _referral(facts: Any) -> Referral:
     found = Referral(**facts)
     shares = (found.share, found.kept_error, found.error)
     right = all(map(is_number, (found.margin, *shares))) and found.margin >= 0 and all(0 <= x <= 1 for x in shares)
-    _require(right, "the referral has numbers out of range.")
+    require(right, "the referral has numbers out of range.")
     return found
 
 
@@ -205,8 +204,8 @@ def _recalibration(tensors: dict[str, Array]) -> InstanceRecalibration | None:
         return None
     log_odds, prob = tensors["recalibration_log_odds"], tensors["recalibration_prob"]
     right = prob.size > 0 and not (np.diff(log_odds) < 0).any() and not (np.diff(prob) < 0).any()
-    _require(right, "the recalibration of instances does not increase.")
-    _require(prob[0] >= 0 and prob[-1] <= 1, "the recalibration of instances has probabilities outside 0 and 1.")
+    require(right, "the recalibration of instances does not increase.")
+    require(prob[0] >= 0 and prob[-1] <= 1, "the recalibration of instances has probabilities outside 0 and 1.")
     return InstanceRecalibration(log_odds, prob)
 
 
