@@ -1,10 +1,8 @@
-"""The estimator: places of its parameters, subclasses with fewer of them, and the class that a file loads to."""
+"""The parameters of an estimator as fields of one dataclass: their places, and subclasses with fewer of them."""
 
 import numpy as np
-import pytest
 
-from psimil import GVGPMIL, VGPMIL, PsiVGPMIL
-from psimil.foundations.errors import InputError
+from psimil import PsiVGPMIL
 from tiny import problem
 
 
@@ -27,17 +25,3 @@ def test_a_subclass_with_fewer_arguments_fits():
     small = Small().fit(bags, y)
     usual = PsiVGPMIL(n_inducing=6, max_iter=3, tol=0.0, random_state=0).fit(bags, y)
     assert (small.predict_proba(bags) == usual.predict_proba(bags)).all()
-
-
-@pytest.mark.parametrize("cls", [VGPMIL, GVGPMIL])
-def test_a_file_loads_to_the_class_that_was_asked(cls, tmp_path):
-    bags, y, _ = problem()
-    model = cls(n_inducing=6, max_iter=3, tol=0.0, random_state=0).fit(bags, y)
-    model.save(tmp_path / "m")
-    other = GVGPMIL if cls is VGPMIL else VGPMIL
-    for asked in (cls, PsiVGPMIL):
-        again = asked.load(tmp_path / "m")
-        assert type(again) is asked and again.density == cls._default_density and again.n_inducing == 6
-        assert (again.predict_proba(bags) == model.predict_proba(bags)).all()
-    with pytest.raises(InputError, match=f"{other.__name__} does not. Use {cls.__name__}.load"):
-        other.load(tmp_path / "m")

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from psimil.files.paths import as_path
 from psimil.files.schema import (
     BROKEN,
     DENSITIES,
@@ -60,6 +61,7 @@ class ModelFile:
 
 def save_model(path: str | os.PathLike[str], file: ModelFile) -> None:
     """Write a model file; what was at ``path`` before stays intact until the new file is complete."""
+    target = as_path(path)
     tensors, facts = model_tensors(file.model)
     header = {
         "format": FORMAT,
@@ -71,7 +73,7 @@ def save_model(path: str | os.PathLike[str], file: ModelFile) -> None:
         "feature_names": None if file.feature_names is None else list(file.feature_names),
         "classes": list(file.classes),
     }
-    seal(path, tensors, header)
+    seal(target, tensors, header)
 
 
 def load_model(path: str | os.PathLike[str]) -> ModelFile:
