@@ -14,7 +14,7 @@ from psimil.files.schema import (
     BROKEN,
     DENSITIES,
     check_tensors,
-    is_number,
+    is_finite,
     kernel_from,
     kernel_json,
     model_from,
@@ -128,7 +128,7 @@ def _check_names(header: dict[str, Any], n_features: int) -> None:
     right = isinstance(classes, list) and len(classes) == 2 and classes[0] != classes[1]
     require(right, "classes are not two different labels.")
     right = len({isinstance(label, str) for label in classes}) == 1
-    right = right and all(isinstance(label, (bool, str)) or is_number(label) for label in classes)
+    right = right and all(isinstance(label, (bool, str)) or is_finite(label) for label in classes)
     require(right, "classes are not two numbers or two texts.")
 
 
@@ -183,6 +183,6 @@ def _parameter(value: Any) -> Any:
     if kind not in DENSITIES:
         return kernel_from(values)
     del values["kind"]
-    if not all(map(is_number, values.values())):
+    if not all(map(is_finite, values.values())):
         raise InputError(f"the parameters of density {kind} are not numbers.")
     return DENSITIES[kind](**values)

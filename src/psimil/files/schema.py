@@ -127,22 +127,22 @@ def model_from(tensors: dict[str, Array], facts: dict[str, Any]) -> TrainedModel
         for name, allowed in CHOICES.items():
             require(facts[name] in allowed, f"{name} is {facts[name]!r}.")
         for name, most in MOST.items():
-            right = is_number(facts[name]) and 0 <= facts[name] <= most
+            right = is_finite(facts[name]) and 0 <= facts[name] <= most
             require(right, f"{name} must be a number between 0 and {most}, got {facts[name]}.")
         for name in ("threshold", "instance_threshold"):
-            right = is_number(facts[name]) and 0 < facts[name] < 1
+            right = is_finite(facts[name]) and 0 < facts[name] < 1
             require(right, f"{name} must be a number between 0 and 1.0, got {facts[name]}.")
         seed, novelty, evidence = facts["seed"], facts["novelty"], facts["context_evidence"]
         require(isinstance(seed, int) and seed >= 0, f"seed must be an integer >= 0, got {seed}.")
-        right = novelty is None or (is_number(novelty) and novelty > 0)
+        right = novelty is None or (is_finite(novelty) and novelty > 0)
         require(right, f"novelty must be a number > 0, got {novelty!r}.")
-        right = isinstance(evidence, list) and len(evidence) == 2 and all(map(is_number, evidence))
+        right = isinstance(evidence, list) and len(evidence) == 2 and all(map(is_finite, evidence))
         require(evidence is None or right, "the evidence for context is not two numbers.")
         D = tensors["inducing_points"].shape[1]
         require(not facts["context"] or D % PARTS == 0, f"{D} features are not those of instances in context.")
         calibration = Calibration(**facts["calibration"])
         numbers = list(asdict(calibration).values())
-        right = all(map(is_number, numbers)) and min(calibration.scale, calibration.spread) > 0
+        right = all(map(is_finite, numbers)) and min(calibration.scale, calibration.spread) > 0
         require(right, "the calibration is not increasing.")
         too_large = f"the calibration has numbers above {LARGEST_CALIBRATION:g}."
         require(max(map(abs, numbers)) <= LARGEST_CALIBRATION, too_large)
@@ -184,7 +184,7 @@ def require(right: bool, message: str) -> None:
 
 def _chains(facts: Any, draws: Array) -> Chains:
     found = Chains(draws, **facts)
-    right = all(map(is_number, without_draws(found).values())) and len(draws) >= 2
+    right = all(map(is_finite, without_draws(found).values())) and len(draws) >= 2
     require(right, "the draws of the posterior are incomplete.")
     right = min(found.r_hat, found.effective_sample_size) > 0 and found.divergences >= 0 and 0 <= found.acceptance <= 1
     require(right, "the draws of the posterior have diagnostics out of range.")
@@ -194,7 +194,7 @@ def _chains(facts: Any, draws: Array) -> Chains:
 def _referral(facts: Any) -> Referral:
     found = Referral(**facts)
     shares = (found.share, found.kept_error, found.error)
-    right = all(map(is_number, (found.margin, *shares))) and found.margin >= 0 and all(0 <= x <= 1 for x in shares)
+    right = all(map(is_finite, (found.margin, *shares))) and found.margin >= 0 and all(0 <= x <= 1 for x in shares)
     require(right, "the referral has numbers out of range.")
     return found
 
@@ -214,12 +214,12 @@ def without_draws(chains: Chains) -> dict[str, float]:
     return {field.name: getattr(chains, field.name) for field in fields(chains) if field.name != "v"}
 
 
-def is_number(value: Any) -> bool:
+def is_finite(value: Any) -> bool:
     """Whether a value of a JSON file is a finite number.
 
     Examples
     --------
-    >>> is_number(1.5), is_number(True), is_number(float("inf"))
+    >>> is_finite(1.5), is_finite(True), is_finite(float("inf"))
     (True, False, False)
     """
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
@@ -257,7 +257,7 @@ def kernel_from(facts: Any) -> Kernel:
         return Sum(kernel_from(values["left"]), kernel_from(values["right"]))
     if not isinstance(kind, str) or kind not in KERNELS:
         raise InputError(f"unknown kernel {kind!r}.")
-    if not is_number(values["variance"]) or any(name.startswith("_") for name in values):
+    if not is_finite(values["variance"]) or any(name.startswith("_") for name in values):
         raise InputError(f"the parameters of kernel {kind} are not numbers.")
     if isinstance(values.get("lengthscale"), list):
         values["lengthscale"] = tuple(values["lengthscale"])
