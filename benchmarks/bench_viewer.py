@@ -23,7 +23,8 @@ from psimil.ct.scans.cohort import ReadingRules
 from psimil.ct.scans.index import index_folder
 from psimil.ct.scans.series import read_series
 from psimil.ct.scans.windows import BLOOD, apply_windows
-from psimil.inference.prediction import BagLayout, Prediction
+from psimil.inference.prediction import Prediction
+from psimil.predictive.aggregates import Largest
 from psimil.predictive.moments import instance_moments
 from psimil.results.result_set import ResultSet
 from psimil.viewer.feedback_store import FeedbackStore
@@ -70,8 +71,9 @@ def results_of(folder: Path) -> ResultSet:
     scan = read_series(series)
     latent = 6 * np.exp(-(((np.arange(SLICES) - 140) / 12) ** 2)) - 4
     variance = np.full(SLICES, 0.8)
-    bags = BagLayout(np.array([series.study_id]), np.array([0, SLICES]))
-    prediction = Prediction.build(bags, (latent, variance), instance_moments(latent, variance), aggregate="max")
+    ids, offsets, instances = np.array([series.study_id]), np.array([0, SLICES]), instance_moments(latent, variance)
+    bags = Largest().moments(instances, offsets)
+    prediction = Prediction(ids, offsets, None, latent, variance, instances, bags, "max")
     images = np.rint(255 * apply_windows(scan.hu, (BLOOD,), size=96)[:, 0]).astype(np.uint8)
     return ResultSet.of(
         prediction, kind="ct", positions=scan.positions, images=images, series=(series.id,), model=CARD

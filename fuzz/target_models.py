@@ -19,9 +19,8 @@ from target import MAX_BYTES, Target
 
 from psimil.datasets import make_bags
 from psimil.estimators.psi_vgpmil import PsiVGPMIL
-from psimil.files.model_file import _digest
 from psimil.files.schema import kernel_json
-from psimil.files.tensor_file import digest
+from psimil.files.sealed import checksum
 from psimil.foundations.errors import PsimilError
 from psimil.model.kernels import RBF, Constant, Kernel, Linear, Matern32
 from psimil.results.result_file import NAME
@@ -147,10 +146,10 @@ def resealed(entries: Any, body: bytes) -> bytes:
     try:
         tensors, metadata = load(data), entries["__metadata__"]
         if "sha256" in metadata:
-            metadata["sha256"] = _digest(tensors, metadata["psimil"])
+            metadata["sha256"] = checksum(tensors, metadata["psimil"])
         else:
             text = json.loads(metadata["psimil"])["header"]
-            metadata["psimil"] = json.dumps({"header": text, "sha256": digest(tensors, text)})
+            metadata["psimil"] = json.dumps({"header": text, "sha256": checksum(tensors, f"{len(text)}:{text}")})
     except (SafetensorError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return data
     return put_together(entries, body)

@@ -16,7 +16,8 @@ import numpy as np
 from mutator import changed_bytes
 from target import Target
 
-from psimil.inference.prediction import BagLayout, Prediction
+from psimil.inference.prediction import Prediction
+from psimil.predictive.aggregates import NoisyOr
 from psimil.predictive.moments import instance_moments
 from psimil.results.result_set import ResultSet
 from psimil.viewer.app import create_app
@@ -206,8 +207,9 @@ def _viewer(kind: str, folder: Path, settings: Settings) -> tuple[Any, bytes]:
     folder.mkdir(exist_ok=True)
     rng, offsets = np.random.default_rng(0), np.array([0, 2, 3, 6])
     mean, variance = rng.normal(size=6), rng.uniform(0.1, 2, 6)
-    bags = BagLayout(np.array(["a", "b", "c"]), offsets)
-    prediction = Prediction.build(bags, (mean, variance), instance_moments(mean, variance), aggregate="noisy_or")
+    ids, instances = np.array(["a", "b", "c"]), instance_moments(mean, variance)
+    bags = NoisyOr().moments(instances, offsets)
+    prediction = Prediction(ids, offsets, None, mean, variance, instances, bags, "noisy_or")
     images = None if kind == "features" else np.zeros((6, 4, 4), np.uint8)
     telling = (np.zeros((6, 1), np.int64), rng.normal(size=(6, 1)), rng.normal(size=(6, 1)))
     results = ResultSet.of(

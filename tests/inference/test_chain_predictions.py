@@ -87,7 +87,7 @@ def test_draws_that_a_model_has_are_averaged_exactly():
     """Of the 512 draws that every prediction rests on, to rounding."""
     bags, links = bags_to_predict()
     model = model_with()
-    found, expected = model.predict(bags), averages(model, bags, 1.7 * links, model._draws.T)
+    found, expected = model.predict(bags), averages(model, bags, 1.7 * links, model.draws.T)
     for mine, right in zip((found.prob, found.std, found.instance_prob, found.instance_std), expected, strict=True):
         np.testing.assert_allclose(mine, right, rtol=1e-9, atol=1e-12)
     np.testing.assert_array_equal(model.predict(bags, joint=True).joint_std, found.std)

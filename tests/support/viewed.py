@@ -8,7 +8,6 @@ import sys
 import tempfile
 import threading
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +20,8 @@ from psimil.ct.scans.index import index_folder
 from psimil.ct.scans.series import read_series
 from psimil.ct.scans.windows import BLOOD, apply_windows
 from psimil.datasets import digits_bags, make_bags
-from psimil.inference.prediction import BagLayout, Prediction
+from psimil.inference.prediction import Prediction
+from psimil.predictive.aggregates import NoisyOr
 from psimil.predictive.moments import instance_moments
 from psimil.results.result_set import ResultSet
 from psimil.viewer.app import create_app
@@ -41,9 +41,10 @@ def predicted(mean, offsets, ids, seed=0, novelty=None):
     rng = np.random.default_rng(seed)
     mean = np.asarray(mean, dtype=np.float64)
     variance = rng.uniform(0.1, 2.0, len(mean))
-    bags = BagLayout(np.asarray(ids), np.asarray(offsets))
-    found = Prediction.build(bags, (mean, variance), instance_moments(mean, variance), aggregate="noisy_or")
-    return replace(found, instance_novelty=novelty)
+    instances, offsets = instance_moments(mean, variance), np.asarray(offsets)
+    bags = NoisyOr().moments(instances, offsets)
+    found = (np.asarray(ids), offsets, None, mean, variance, instances, bags, "noisy_or")
+    return Prediction(*found, instance_novelty=novelty)
 
 
 def strange(offsets, every=4):

@@ -18,8 +18,8 @@ def info(context: typer.Context, model: ModelFile) -> None:
     with Shell.of(context) as shell:
         from dataclasses import asdict
 
-        from psimil.files.model_file import load_model
-        from psimil.files.schema import kernel_json, parameters_json
+        from psimil.files.model_file import load_model, parameters_json
+        from psimil.files.schema import kernel_json
         from psimil.results.model_card import context_words, posterior_facts, referral_facts
 
         check_arguments("info", (model, MODEL))

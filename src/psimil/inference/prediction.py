@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from scipy.special import logit, ndtri
 
 from psimil.foundations.errors import InputError
-from psimil.inference.prediction_table import bag_table, instance_table
 from psimil.model.bag_checks import per_instance
-from psimil.predictive.aggregates import AGGREGATES, BagMoments, Dependence
+from psimil.predictive.aggregates import AGGREGATES, BagMoments
 from psimil.predictive.drawn import Bounds
 from psimil.predictive.moments import InstanceMoments, instance_interval
 from psimil.predictive.novelty import NOVEL
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from psimil.inference.thresholds import InstanceRecalibration
-    from psimil.model.bags import Bags
 
 Array = NDArray[Any]
 
@@ -77,36 +75,14 @@ class Prediction:
     instances: InstanceMoments
     bags: BagMoments
     aggregate: str
-    threshold: float
-    instance_threshold: float
-    level: float
+    threshold: float = 0.5
+    instance_threshold: float = 0.5
+    level: float = 0.95
     joint_std: Array | None = None
     log_odds_moments: tuple[Array, Array] | None = None
     instance_novelty: Array | None = None
     margin: float | None = None
     bounds: Bounds | None = None
-
-    @classmethod
-    def build(
-        cls,
-        bags: BagLayout | Bags,
-        latent: tuple[Array, Array],
-        instances: InstanceMoments,
-        *,
-        aggregate: str,
-        thresholds: tuple[float, float] = (0.5, 0.5),
-        level: float = 0.95,
-        dependence: Dependence | None = None,
-        margin: float | None = None,
-    ) -> Prediction:
-        """From the bags, latent moments, instance moments, and how instances of a bag hang together."""
-        found = AGGREGATES[aggregate].moments(instances, bags.offsets, dependence)
-        layout, of_bags = (bags.names, bags.offsets, bags.rows), None
-        if dependence is not None:
-            of_bags = (dependence.centre, dependence.width)
-        return cls(
-            *layout, *latent, instances, found, aggregate, *thresholds, level, log_odds_moments=of_bags, margin=margin
-        )
 
     @property
     def prob(self) -> Array:
@@ -268,7 +244,34 @@ class Prediction:
         """
         if of not in ("bag", "instance"):
             raise InputError(f'to_frame gives a table of "bag" or of "instance", got {of!r}.')
-        return bag_table(self) if of == "bag" else instance_table(self, recalibration)
+        import pandas as pd
+
+        if of == "bag":
+            columns = {"bag": self.ids, "prob": self.prob, "std": self.std, "lower": self.lower, "upper": self.upper}
+            columns |= {"log_odds": self.log_odds, "label": self.label, "refer": self.refer}
+            columns["reason"] = self.reason.astype(np.object_)
+            known = {"novelty": self.novelty, "joint_std": self.joint_std}
+            return pd.DataFrame(columns | {name: values for name, values in known.items() if values is not None})
+        sizes = np.diff(self.offsets)
+        columns = {
+            "bag": np.repeat(self.ids, sizes),
+            "instance": np.concatenate([np.arange(n) for n in sizes]),
+            "prob": self.instance_prob,
+            "std": self.instance_std,
+            "lower": self.instance_lower,
+            "upper": self.instance_upper,
+            "log_odds": self.instance_log_odds,
+            "label": self.instance_label,
+            "latent_mean": self.latent_mean,
+            "latent_variance": self.latent_variance,
+        }
+        if self.instance_novelty is not None:
+            columns["novelty"] = self.instance_novelty
+        if recalibration is not None:
+            ends = {name: recalibration.apply(logit(columns[name])) for name in ("lower", "upper")}
+            columns |= {"prob": recalibration.apply(self.instance_log_odds), **ends}
+        frame = pd.DataFrame(columns)
+        return frame if self.rows is None else frame.iloc[np.argsort(self.rows)].reset_index(drop=True)
 
 
 def _holding(prob: Array, ends: tuple[Array, Array], level: float) -> tuple[Array, Array]:

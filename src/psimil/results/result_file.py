@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.files.tensor_file import read_tensors, write_tensors
+from psimil.files.sealed import read_tensors, write_tensors
 from psimil.foundations.errors import InputError
 from psimil.predictive.aggregates import AGGREGATES
 from psimil.predictive.drawn import Bounds

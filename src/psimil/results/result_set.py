@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psimil.files.paths import as_path
-from psimil.files.tensor_file import MAX_BYTES
+from psimil.files.sealed import MAX_BYTES
 from psimil.foundations.errors import DataWarning, MissingFile
 from psimil.inference.prediction import Prediction
 from psimil.predictive.aggregates import BagMoments

@@ -16,7 +16,7 @@ from psimil.ct.network.augmentation import Augmentation  # noqa: E402
 from psimil.ct.network.cnn_training import train_cnn  # noqa: E402
 from psimil.ct.network.training_run import scan_logit  # noqa: E402
 from psimil.ct.network.weights import state_arrays  # noqa: E402
-from psimil.files.tensor_file import read_tensors, write_tensors  # noqa: E402
+from psimil.files.sealed import read_tensors, write_tensors  # noqa: E402
 from psimil.foundations.errors import InputError, NumericalFailure  # noqa: E402
 
 KIND = "AttCNN checkpoint"

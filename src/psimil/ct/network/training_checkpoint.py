@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from psimil.ct.network.weights import Layout, check_tensors, state_arrays
-from psimil.files.tensor_file import Tensors, digest, read_tensors, write_tensors
+from psimil.files.sealed import Tensors, checksum, read_tensors, write_tensors
 from psimil.foundations.errors import InputError, ModelFileError
 from psimil.foundations.numbers import is_number
 
@@ -106,9 +106,9 @@ def training_digest(images: Sequence[Array], y: Array, settings: dict[str, Any],
     """
     running = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
     for image in images:
-        running.update(digest({"": np.asarray(image)}, "").encode())
-    running.update(digest({"y": np.asarray(y, dtype=np.int64)}, "").encode())
-    running.update(digest(state_arrays(model), "").encode())
+        running.update(checksum({"": np.asarray(image)}, "0:").encode())
+    running.update(checksum({"y": np.asarray(y, dtype=np.int64)}, "0:").encode())
+    running.update(checksum(state_arrays(model), "0:").encode())
     return running.hexdigest()
 
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from psimil.ct.network.attcnn import AttCNN
 from psimil.ct.scans.windows import Window
-from psimil.files.tensor_file import Tensors, digest, read_tensors, write_tensors
+from psimil.files.sealed import Tensors, checksum, read_tensors, write_tensors
 from psimil.foundations.errors import InputError, ModelFileError
 
 Array = NDArray[Any]
@@ -54,7 +54,7 @@ class Weights:
         """Names the features: equal when weights, windows and size are equal, and only then."""
         facts = [self.model.architecture, [asdict(w) for w in self.windows], self.size]
         text = json.dumps(facts, sort_keys=True, allow_nan=False)
-        return f"attcnn sha256:{digest(state_arrays(self.model), text)[:16]}"
+        return f"attcnn sha256:{checksum(state_arrays(self.model), f'{len(text)}:{text}')[:16]}"
 
 
 def save_weights(path: str | os.PathLike[str], weights: Weights) -> None:

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from psimil.datasets import LabelledBags
 from psimil.estimators.psi_vgpmil import PsiVGPMIL
 from psimil.foundations.logistic import sigmoid
-from psimil.inference.prediction import BagLayout, Prediction
-from psimil.predictive.aggregates import BagMoments
+from psimil.inference.prediction import Prediction
+from psimil.predictive.aggregates import AGGREGATES, BagMoments
 from psimil.predictive.moments import instance_moments
 from psimil.results.localisation import NAMES as INSIDE
 from psimil.results.localisation import Localisation, Places
@@ -103,12 +103,17 @@ def restored(arrays: dict[str, Array]) -> Prediction:
     """The prediction behind stored arrays, by quadrature: equal to the last bit unless the model samples."""
     latent = arrays["latent_mean"], arrays["latent_variance"]
     offsets = arrays["offsets"]
-    found = Prediction.build(
-        BagLayout(np.arange(len(offsets) - 1), offsets),
-        latent,
-        instance_moments(*latent),
-        aggregate=str(arrays["aggregate"]),
-        thresholds=(float(arrays["threshold"]), float(arrays["instance_threshold"])),
+    instances, rule = instance_moments(*latent), str(arrays["aggregate"])
+    found = Prediction(
+        np.arange(len(offsets) - 1),
+        offsets,
+        None,
+        *latent,
+        instances,
+        AGGREGATES[rule].moments(instances, offsets),
+        rule,
+        float(arrays["threshold"]),
+        float(arrays["instance_threshold"]),
         margin=float(arrays["margin"]) if "margin" in arrays else None,
     )
     if "bag_prob" not in arrays:  # of 1.0.0
