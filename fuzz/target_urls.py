@@ -213,7 +213,7 @@ def _viewer(kind: str, folder: Path, settings: Settings) -> tuple[Any, bytes]:
     results = ResultSet.of(
         prediction, kind=kind, truth=np.array([0, 1, -1]), images=images, feature_names=("f",),
         positions=np.arange(6.0) if kind == "ct" else None, series=("s", "s", "") if kind == "ct" else None,
-        telling=telling if kind == "features" else None,
+        effects=telling if kind == "features" else None,
     )  # fmt: skip
     one: Any = SimpleNamespace(slices=(SimpleNamespace(rows=4, columns=4),), n_slices=2)
     volumes = (

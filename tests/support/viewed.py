@@ -64,7 +64,7 @@ def feature_results(n_bags=30, ids=None, notes=None, feature_names=None, seed=0)
         ),
         truth=np.where(np.arange(n_bags) % 5 == 4, -1, y),
         instance_truth=np.where(np.arange(len(bags.X)) % 3 == 0, y_instances, -1),
-        telling=(order, values, 0.5 * values),
+        effects=(order, values, 0.5 * values),
         owed=(0.25 * bags.X[:, 0], 0.5 * bags.X[:, 1]),
         feature_names=feature_names or ("width", "height", "mass", "charge"),
         notes=notes,
