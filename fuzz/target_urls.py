@@ -23,7 +23,7 @@ from psimil.viewer.app import create_app
 from psimil.viewer.feedback_store import FeedbackStore
 from psimil.viewer.security import HEADERS
 from psimil.viewer.settings import Settings
-from psimil.viewer.viewed import Viewed
+from psimil.viewer.state import ViewerState
 from psimil.viewer.volumes import Volumes
 
 # An input is a request as text; KEY and SESSION in it stand for a bag's key and for the cookie of the session.
@@ -219,7 +219,7 @@ def _viewer(kind: str, folder: Path, settings: Settings) -> tuple[Any, bytes]:
     volumes = (
         Volumes({"s": one}, lambda _: _Scan(np.zeros((2, 4, 4), np.int16), np.arange(2.0))) if kind == "ct" else None
     )
-    viewed = Viewed(results, FeedbackStore(folder), volumes)
+    viewed = ViewerState(results, FeedbackStore(folder), volumes)
     return create_app(viewed, settings), viewed.keys[0].encode()
 
 

@@ -28,7 +28,7 @@ from psimil.viewer.app import create_app
 from psimil.viewer.feedback_store import FeedbackStore
 from psimil.viewer.server import bound_socket, server_of
 from psimil.viewer.settings import Settings
-from psimil.viewer.viewed import Viewed
+from psimil.viewer.state import ViewerState
 from psimil.viewer.volumes import volumes_of
 
 HASHER = Hasher(b"0" * 32)
@@ -117,7 +117,7 @@ def viewed_of(kind, folder, *, show_ids=False, **how):
         volumes = volumes_of(studies, results.series, ReadingRules(), HASHER)
     else:
         results = {"features": feature_results, "images": image_results}[kind](**how)
-    return Viewed(results, FeedbackStore(folder), volumes, show_ids=show_ids)
+    return ViewerState(results, FeedbackStore(folder), volumes, show_ids=show_ids)
 
 
 class Browser(TestClient):

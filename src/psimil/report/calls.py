@@ -11,6 +11,8 @@ from psimil.predictive.novelty import NOVEL
 from psimil.predictive.referral import BOTH, NEAR, UNLIKE
 from psimil.report.numerals import probability
 
+NOTE = "Research use only, not a medical device."
+
 
 @dataclass(frozen=True)
 class Words:

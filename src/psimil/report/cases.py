@@ -42,7 +42,10 @@ class Estimate:
     def of(cls, numbers: Mapping[str, Any], truth: int) -> Estimate:
         """From the numbers of :func:`psimil.inference.prediction_table.estimate`."""
         return cls(
-            *(probability(numbers[name]) for name in ("prob", "std", "lower", "upper")),
+            probability(numbers["prob"]),
+            probability(numbers["std"]),
+            probability(numbers["lower"]),
+            probability(numbers["upper"]),
             decimal(numbers["log_odds"], ".2f"),
             truth_words(numbers["label"]),
             truth_words(truth),

@@ -10,14 +10,12 @@ from typing import Any
 
 from psimil.foundations.errors import InputError
 from psimil.foundations.extras import install_command
-from psimil.report.calls import Words, referral_words, threshold_words
+from psimil.report.calls import NOTE, Words, referral_words, threshold_words
 from psimil.report.cases import bag_names, chosen_cases, worklist
 from psimil.report.numerals import probability
 from psimil.report.summary import scores, tiles
 from psimil.results.result_set import ResultSet
 from psimil.version import VERSION
-
-NOTE = "Research use only, not a medical device."
 
 
 @dataclass(frozen=True)

@@ -99,6 +99,8 @@ class ResultSet:
     ) -> ResultSet:
         """With all that is not given marked as unknown; ``effects`` is features, values, effects, ``owed`` own, bag."""
         empty = ("",) * len(prediction.ids)
+        features, values, strengths = effects or (None, None, None)
+        own, bag = owed or (None, None)
         return cls(
             kind,
             prediction,
@@ -106,8 +108,11 @@ class ResultSet:
             _labels(instance_truth, int(prediction.offsets[-1])),
             positions,
             images,
-            *(effects or (None, None, None)),
-            *(owed or (None, None)),
+            features,
+            values,
+            strengths,
+            own,
+            bag,
             feature_names if effects is not None else (),
             empty if notes is None else notes,
             empty if series is None else series,
@@ -241,15 +246,10 @@ class ResultSet:
         arrays, texts, header = read_result(path)
         dtype = {"text": np.str_, "objects": np.object_}.get(header["ids"])
         ids = arrays["ids"] if dtype is None else np.array(texts["ids"], dtype=dtype)
-        return cls(
-            header["kind_of_bags"],
-            prediction_of(ids, arrays, header),
-            *(arrays.get(name) for name in SHOWN),
-            tuple(texts["feature_names"]),
-            tuple(texts["notes"]),
-            tuple(texts["series"]),
-            dict(header["model"]),
-        )
+        shown: dict[str, Any] = {name: arrays.get(name) for name in SHOWN}
+        words: dict[str, Any] = {name: tuple(texts[name]) for name in ("feature_names", "notes", "series")}
+        prediction = prediction_of(ids, arrays, header)
+        return cls(header["kind_of_bags"], prediction, **shown, **words, model=dict(header["model"]))
 
 
 def warn_of_size(instances: int) -> None:
