@@ -27,7 +27,7 @@ from psimil.paper.experiments.summary import cnn_table, paired_tests, score_tabl
 from psimil.paper.experiments.workspace import Workspace
 from psimil.paper.figures import bars_table, plot_bars, plot_time_auc, time_auc_table
 from psimil.results.referral_curve import referral_curve
-from psimil.results.render import to_csv, to_latex, to_markdown
+from psimil.results.render import to_latex, to_markdown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,7 +49,7 @@ def write_report(workspace: Workspace, jobs: Sequence[Job], directory: str | Non
     for name, frame in tables.items():
         if frame is None:
             continue
-        to_csv(frame, workspace.path / "tables" / f"{name}.csv")
+        write_table(frame, workspace.path / "tables" / f"{name}.csv")
         workspace.write_text(f"tables/{name}.md", to_markdown(frame) + "\n")
         workspace.write_text(f"tables/{name}.tex", to_latex(frame, TITLES[name], f"tab:{name}") + "\n")
         lines += [f"## {TITLES[name]}", "", to_markdown(frame), ""]
