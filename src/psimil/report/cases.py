@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.inference.prediction_table import estimate
 from psimil.report.calls import Words, difference_words, reason_words
 from psimil.report.numerals import Numeral, decimal, probability, truth_words
 from psimil.report.pictures import picture_uri, profile_uri
@@ -39,8 +38,8 @@ class Estimate:
     novel: bool
 
     @classmethod
-    def of(cls, numbers: Mapping[str, Any], truth: int) -> Estimate:
-        """From the numbers of :func:`psimil.inference.prediction_table.estimate`."""
+    def of(cls, numbers: Mapping[str, Any]) -> Estimate:
+        """From the numbers of :meth:`psimil.results.result_set.ResultSet.estimate`."""
         return cls(
             probability(numbers["prob"]),
             probability(numbers["std"]),
@@ -48,7 +47,7 @@ class Estimate:
             probability(numbers["upper"]),
             decimal(numbers["log_odds"], ".2f"),
             truth_words(numbers["label"]),
-            truth_words(truth),
+            truth_words(numbers["truth"]),
             probability(numbers["novelty"]) if "novelty" in numbers else None,
             numbers["novel"],
         )
@@ -115,9 +114,8 @@ def worklist(results: ResultSet, names: Array) -> list[Row]:
     """All bags, from the most to the least probable."""
     found, rows = results.prediction, []
     for bag in results.by_probability().tolist():
-        numbers, size = estimate(found, bag), int(found.offsets[bag + 1] - found.offsets[bag])
-        told = Estimate.of(numbers, results.truth[bag])
-        rows.append(Row(bag, str(names[bag]), told, numbers["reason"], size, results.notes[bag]))
+        numbers, size = results.estimate(bag), int(found.offsets[bag + 1] - found.offsets[bag])
+        rows.append(Row(bag, str(names[bag]), Estimate.of(numbers), numbers["reason"], size, results.notes[bag]))
     return rows
 
 
@@ -163,7 +161,7 @@ def _instances(results: ResultSet, bag: int) -> list[Instance]:
             index,
             index + first,
             None if results.positions is None else decimal(results.positions[n], ".1f"),
-            Estimate.of(estimate(results.prediction, bag, index), results.instance_truth[n]),
+            Estimate.of(results.estimate(bag, index)),
             [
                 (name, decimal(value, ".4g"), decimal(effect, "+.3f"))
                 for name, value, effect in results.effects_of(bag, index)[:NAMED]

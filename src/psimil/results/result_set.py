@@ -15,6 +15,7 @@ from psimil.files.paths import as_path
 from psimil.files.tensor_file import MAX_BYTES
 from psimil.foundations.errors import DataWarning, MissingFile
 from psimil.inference.prediction import Prediction
+from psimil.inference.prediction_table import estimate
 from psimil.results.feature_effects import FeatureEffect
 from psimil.results.localisation import Localisation, Places
 from psimil.results.metrics import UNKNOWN, bag_metrics, instance_metrics
@@ -140,6 +141,11 @@ class ResultSet:
             places = Places.of_rows(found.offsets)
         return Localisation.of(self.instance_truth, found.instance_log_odds, found.offsets, places)
 
+    def estimate(self, bag: int, instance: int | None = None) -> dict[str, Any]:
+        """The numbers of one bag, or of one of its instances, by name, with its ``truth``, -1 where unknown."""
+        truth = self.truth[bag] if instance is None else self.instance_truth[self.instances_of(bag)][instance]
+        return estimate(self.prediction, bag, instance) | {"truth": int(truth)}
+
     def counts(self) -> dict[str, int]:
         """Bags and instances in all, and bags called positive, to be referred, and unlike the training data."""
         found = self.prediction
@@ -170,7 +176,7 @@ class ResultSet:
         """The features that move an instance most; empty where none are shown, or the bag is meant."""
         if instance is None or self.features is None or self.values is None or self.effects is None:
             return []
-        row = int(self.prediction.offsets[bag]) + instance
+        row = self.instances_of(bag).start + instance
         columns = zip(self.features[row], self.values[row].tolist(), self.effects[row].tolist(), strict=True)
         return [FeatureEffect(self.feature_names[feature], value, effect) for feature, value, effect in columns]
 
@@ -178,7 +184,7 @@ class ResultSet:
         """What an instance's latent log-odds owe to itself and to its bag; None of models without context."""
         if self.own_effect is None or self.bag_effect is None:
             return None
-        row = int(self.prediction.offsets[bag]) + instance
+        row = self.instances_of(bag).start + instance
         return float(self.own_effect[row]), float(self.bag_effect[row])
 
     def __len__(self) -> int:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.inference.prediction_table import estimate
 from psimil.results.result_set import ResultSet
 from psimil.viewer.feedback_store import FeedbackStore
 from psimil.viewer.volumes import Volumes
@@ -49,7 +48,7 @@ class ViewerState:
 
     def called(self, number: int, instance: int | None = None) -> int:
         """What the model calls a bag, or one of its instances: 0 or 1."""
-        label: int = estimate(self.results.prediction, number, instance)["label"]
+        label: int = self.results.estimate(number, instance)["label"]
         return label
 
     def shape(self, number: int) -> tuple[int, int] | None:

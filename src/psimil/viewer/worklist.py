@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from psimil.figures.png import COLUMNS
 from psimil.figures.reliability import reliability_table
-from psimil.inference.prediction_table import estimate
 from psimil.report.calls import Words, difference_words, reason_words, threshold_words
+from psimil.results.feedback import Feedback
+from psimil.results.metrics import UNKNOWN
 from psimil.results.result_set import ResultSet
 from psimil.viewer.schemas import (
     BagDetails,
@@ -108,9 +109,8 @@ def summary(state: ViewerState) -> Summary:
 
 def _bag(state: ViewerState, number: int) -> dict[str, Any]:
     """The fields of one line of the worklist."""
-    found = state.results.prediction
-    numbers = estimate(found, number)
-    return _estimate(state, numbers, state.results.truth[number], number, None) | {
+    found, numbers = state.results.prediction, state.results.estimate(number)
+    return _estimate(numbers, state.feedback.of(state.ids[number], None)) | {
         "key": state.keys[number],
         "id": state.names[number],
         "refer": numbers["refer"],
@@ -126,7 +126,7 @@ def _instance(state: ViewerState, number: int, index: int) -> InstanceRow:
     said = state.feedback.of(state.ids[number], index)
     owed = results.owed_of(number, index)
     return InstanceRow(
-        **_estimate(state, estimate(results.prediction, number, index), results.instance_truth[row], number, index),
+        **_estimate(results.estimate(number, index), said),
         index=index,
         position=None if results.positions is None else float(results.positions[row]),
         telling=[Telling(**effect._asdict()) for effect in results.effects_of(number, index)],
@@ -135,16 +135,13 @@ def _instance(state: ViewerState, number: int, index: int) -> InstanceRow:
     )
 
 
-def _estimate(
-    state: ViewerState, numbers: dict[str, Any], truth: int, number: int, instance: int | None
-) -> dict[str, Any]:
+def _estimate(numbers: dict[str, Any], said: Feedback | None) -> dict[str, Any]:
     """The fields that bags and instances share."""
-    said = state.feedback.of(state.ids[number], instance)
     return {name: numbers[name] for name in ("std", "lower", "upper", "log_odds", "novel")} | {
         "probability": numbers["prob"],
         "called": numbers["label"],
         "novelty": numbers.get("novelty"),  # not known of models of 1.0.0 and of the augmented posterior
-        "truth": None if truth < 0 else int(truth),
+        "truth": None if numbers["truth"] == UNKNOWN else numbers["truth"],
         "verdict": None if said is None else said.verdict_on(numbers["label"]),
     }
 
@@ -199,7 +196,7 @@ def _filters(state: ViewerState) -> dict[Shown, Callable[[int], bool]]:
 
 
 def _reliability(results: ResultSet) -> Reliability:
-    known = results.truth >= 0
+    known = results.truth != UNKNOWN
     table = reliability_table(results.truth[known], results.prediction.prob[known], BINS)
     return Reliability(
         edges=[(start, min(1.0, (round(start * BINS) + 1) / BINS)) for start in table["bin_start"].tolist()],
