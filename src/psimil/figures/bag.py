@@ -68,8 +68,6 @@ def plot_bag(prediction: Prediction, bag: Any, truth: ArrayLike | None = None, *
 
     Examples
     --------
-    >>> import matplotlib
-    >>> matplotlib.use("Agg")
     >>> from psimil import VGPMIL
     >>> from psimil.datasets import make_bags
     >>> from psimil.figures import new_figure

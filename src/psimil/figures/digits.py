@@ -80,8 +80,6 @@ def plot_digits(
 
     Examples
     --------
-    >>> import matplotlib
-    >>> matplotlib.use("Agg")
     >>> import numpy as np
     >>> from psimil import VGPMIL
     >>> from psimil.datasets import make_bags

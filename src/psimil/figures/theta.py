@@ -53,8 +53,6 @@ def plot_theta(densities: Mapping[str, Density] | None = None, *, ax: Axes | Non
 
     Examples
     --------
-    >>> import matplotlib
-    >>> matplotlib.use("Agg")
     >>> from psimil import StudentT
     >>> from psimil.figures import new_figure
     >>> plot_theta({"Student": StudentT(4.0)}, ax=new_figure()).get_xlabel()
