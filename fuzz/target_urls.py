@@ -209,11 +209,11 @@ def _viewer(kind: str, folder: Path, settings: Settings) -> tuple[Any, bytes]:
     bags = BagLayout(np.array(["a", "b", "c"]), offsets)
     prediction = Prediction.build(bags, (mean, variance), instance_moments(mean, variance), aggregate="noisy_or")
     images = None if kind == "features" else np.zeros((6, 4, 4), np.uint8)
-    telling = (np.zeros((6, 1), np.int64), rng.normal(size=(6, 1)), rng.normal(size=(6, 1)))
+    effects = (np.zeros((6, 1), np.int64), rng.normal(size=(6, 1)), rng.normal(size=(6, 1)))
     results = ResultSet.of(
         prediction, kind=kind, truth=np.array([0, 1, -1]), images=images, feature_names=("f",),
         positions=np.arange(6.0) if kind == "ct" else None, series=("s", "s", "") if kind == "ct" else None,
-        effects=telling if kind == "features" else None,
+        effects=effects if kind == "features" else None,
     )  # fmt: skip
     one: Any = SimpleNamespace(slices=(SimpleNamespace(rows=4, columns=4),), n_slices=2)
     volumes = (

@@ -122,7 +122,7 @@ class BagList(Schema):
     bags: list[BagRow]
 
 
-class Telling(Schema):
+class FeatureEffect(Schema):
     """A feature that moves the probability of an instance."""
 
     name: str
@@ -142,7 +142,7 @@ class InstanceRow(Estimate):
 
     index: int
     position: float | None
-    telling: list[Telling]
+    telling: list[FeatureEffect]
     owed: Owed | None
     note: str
 

@@ -20,6 +20,7 @@ from psimil.viewer.schemas import (
     BagDetails,
     BagList,
     BagRow,
+    FeatureEffect,
     Inside,
     InstanceRow,
     Owed,
@@ -27,7 +28,6 @@ from psimil.viewer.schemas import (
     Reliability,
     Scores,
     Summary,
-    Telling,
 )
 from psimil.viewer.state import ViewerState
 
@@ -129,7 +129,7 @@ def _instance(state: ViewerState, number: int, index: int) -> InstanceRow:
         **_estimate(results.estimate(number, index), said),
         index=index,
         position=None if results.positions is None else float(results.positions[row]),
-        telling=[Telling(**effect._asdict()) for effect in results.effects_of(number, index)],
+        telling=[FeatureEffect(**effect._asdict()) for effect in results.effects_of(number, index)],
         owed=None if owed is None else Owed(own=owed[0], bag=owed[1]),
         note="" if said is None else said.note,
     )
