@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import logit, ndtri
 
 from psimil.foundations.errors import InputError
-from psimil.inference.prediction_table import bag_table, instance_table, numbers_of
+from psimil.inference.prediction_table import OF_BAGS, OF_INSTANCES, bag_table, instance_table, numbers_of
 from psimil.model.bag_checks import per_instance
 from psimil.predictive.aggregates import AGGREGATES, BagMoments, Dependence
 from psimil.predictive.drawn import Bounds
@@ -232,12 +232,12 @@ class Prediction:
     @cached_property
     def bag_numbers(self) -> dict[str, Array]:
         """(B,) each: prob, std, lower, upper, log_odds, label, refer, reason, novelty (where known) and novel."""
-        return numbers_of(self, "bag")
+        return numbers_of(self, OF_BAGS)
 
     @cached_property
     def instance_numbers(self) -> dict[str, Array]:
-        """(N,) each: the same of instances, but for refer and reason."""
-        return numbers_of(self, "instance")
+        """(N,) each: the same of instances, with latent_mean and latent_variance in place of refer and reason."""
+        return numbers_of(self, OF_INSTANCES)
 
     def instances_of(self, bag: int) -> slice:
         """Where the instances of bag number ``bag`` are in arrays of shape (N,)."""

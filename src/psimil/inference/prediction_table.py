@@ -14,16 +14,15 @@ if TYPE_CHECKING:
     from psimil.inference.prediction import Prediction
     from psimil.inference.thresholds import InstanceRecalibration
 
-COLUMNS = ("prob", "std", "lower", "upper", "log_odds", "label", "refer", "reason", "novelty", "novel")
-OF_BAGS = ("refer", "reason")  # of those
+OF_BOTH = ("prob", "std", "lower", "upper", "log_odds", "label")
+OF_BAGS = (*OF_BOTH, "refer", "reason", "novelty", "novel")
+OF_INSTANCES = (*(f"instance_{name}" for name in OF_BOTH), "latent_mean", "latent_variance", "instance_novelty",
+                "instance_novel")  # fmt: skip
 
 
-def numbers_of(found: Prediction, of: str) -> dict[str, NDArray[Any]]:
-    """(B,) or, of instances, (N,) arrays by name; a reader of one row takes the same element of each."""
-    if of == "bag":
-        columns = {name: getattr(found, name) for name in COLUMNS}
-    else:
-        columns = {name: getattr(found, f"instance_{name}") for name in COLUMNS if name not in OF_BAGS}
+def numbers_of(found: Prediction, names: tuple[str, ...]) -> dict[str, NDArray[Any]]:
+    """The columns of these names, without "instance_"; a reader of one row takes the same element of each."""
+    columns = {name.removeprefix("instance_"): getattr(found, name) for name in names}
     return {name: column for name, column in columns.items() if column is not None}
 
 
@@ -59,14 +58,12 @@ def instance_table(found: Prediction, recalibration: InstanceRecalibration | Non
     """(N rows) the same for instances, with their probabilities and intervals through ``recalibration``, if given."""
     import pandas as pd
 
-    sizes, columns = np.diff(found.offsets), dict(found.instance_numbers)
+    sizes = np.diff(found.offsets)
+    columns = {"bag": np.repeat(found.ids, sizes), "instance": np.concatenate([np.arange(n) for n in sizes])}
+    columns |= found.instance_numbers
     del columns["novel"]
     if recalibration is not None:
         ends = {name: recalibration.apply(logit(columns[name])) for name in ("lower", "upper")}
         columns |= {"prob": recalibration.apply(found.instance_log_odds), **ends}
     frame = pd.DataFrame(columns)
-    frame.insert(0, "bag", np.repeat(found.ids, sizes))
-    frame.insert(1, "instance", np.concatenate([np.arange(n) for n in sizes]))
-    frame.insert(8, "latent_mean", found.latent_mean)
-    frame.insert(9, "latent_variance", found.latent_variance)
     return frame if found.rows is None else frame.iloc[np.argsort(found.rows)].reset_index(drop=True)
