@@ -29,7 +29,7 @@ from psimil.predictive.moments import instance_moments
 from psimil.results.result_set import ResultSet
 from psimil.viewer.feedback_store import FeedbackStore
 from psimil.viewer.settings import Settings
-from psimil.viewer.viewed import Viewed
+from psimil.viewer.state import ViewerState
 from psimil.viewer.volumes import volumes_of
 from viewed import CARD, HASHER, serving
 
@@ -84,7 +84,10 @@ def serve(folder: Path) -> None:
     """Serve until the process ends; the study is read when its first slice is asked for."""
     results = results_of(folder)
     volumes = volumes_of(folder, results.series, ReadingRules(), HASHER)
-    with tempfile.TemporaryDirectory() as own, serving(Viewed(results, FeedbackStore(Path(own)), volumes), TOKEN) as s:
+    with (
+        tempfile.TemporaryDirectory() as own,
+        serving(ViewerState(results, FeedbackStore(Path(own)), volumes), TOKEN) as s,
+    ):
         print(s.port, flush=True)
         sys.stdin.read()
 

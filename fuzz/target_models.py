@@ -79,9 +79,9 @@ def seeds(folder: Path) -> list[bytes]:
     found += [_with_kernel(found[0], kernel) for kernel in (Matern32(1.0, (0.5, 2.0)), Linear(1.0) + Constant(2.0))]
     prediction = model.predict_dist(bags)
     n = len(bags.X)
-    telling = (np.zeros((n, 1), np.int64), bags.X[:, :1], bags.X[:, :1])
+    effects = (np.zeros((n, 1), np.int64), bags.X[:, :1], bags.X[:, :1])
     for how in (
-        {"truth": y, "instance_truth": known, "telling": telling, "feature_names": ("a",), "model": {"kernel": "RBF"}},
+        {"truth": y, "instance_truth": known, "effects": effects, "feature_names": ("a",), "model": {"kernel": "RBF"}},
         {"kind": "images", "images": np.zeros((n, 2, 2), np.uint8)},
         {"kind": "ct", "positions": np.arange(n, dtype=float), "series": tuple("abcdefgh")},
     ):

@@ -11,9 +11,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from psimil.files.csv_table import write_table
 from psimil.foundations.errors import InputError
 from psimil.paper.experiments.paper_numbers import paper_table
-from psimil.results.render import heading, summarise, to_csv, to_latex, to_markdown
+from psimil.results.render import heading, summarise, to_latex, to_markdown
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = Path(os.environ.get("PSIMIL_DATA", ROOT.parent / "shared" / "data"))
@@ -112,7 +113,7 @@ def test_best_is_bold_within_groups_and_ties_are_shared():
 
 def test_csv_keeps_all_digits(tmp_path):
     table = summarise(rows(), ["model"], ["bag_auc", "bag_log_loss"])
-    to_csv(table, tmp_path / "table.csv")
+    write_table(table, tmp_path / "table.csv")
     pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "table.csv"), table, rtol=1e-14)
 
 

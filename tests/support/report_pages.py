@@ -25,8 +25,8 @@ def predicted(n_bags=6, size=4, ids=None, seed=0):
 def feature_results(n_bags=6, size=4, *, ids=None, names=("width", "height"), **how):
     """Bags of numbers with two telling features each."""
     N = n_bags * size
-    telling = (np.tile([1, 0], (N, 1)), np.random.default_rng(1).normal(0, 50, (N, 2)), np.full((N, 2), -0.25))
-    return ResultSet.of(predicted(n_bags, size, ids), telling=telling, feature_names=names, **how)
+    effects = (np.tile([1, 0], (N, 1)), np.random.default_rng(1).normal(0, 50, (N, 2)), np.full((N, 2), -0.25))
+    return ResultSet.of(predicted(n_bags, size, ids), effects=effects, feature_names=names, **how)
 
 
 def scan_results(n_bags=3, size=8, **how):

@@ -28,7 +28,7 @@ from psimil.viewer.app import create_app
 from psimil.viewer.feedback_store import FeedbackStore
 from psimil.viewer.server import bound_socket, server_of
 from psimil.viewer.settings import Settings
-from psimil.viewer.viewed import Viewed
+from psimil.viewer.state import ViewerState
 from psimil.viewer.volumes import volumes_of
 
 HASHER = Hasher(b"0" * 32)
@@ -65,7 +65,7 @@ def feature_results(n_bags=30, ids=None, notes=None, feature_names=None, seed=0)
         ),
         truth=np.where(np.arange(n_bags) % 5 == 4, -1, y),
         instance_truth=np.where(np.arange(len(bags.X)) % 3 == 0, y_instances, -1),
-        telling=(order, values, 0.5 * values),
+        effects=(order, values, 0.5 * values),
         owed=(0.25 * bags.X[:, 0], 0.5 * bags.X[:, 1]),
         feature_names=feature_names or ("width", "height", "mass", "charge"),
         notes=notes,
@@ -118,7 +118,7 @@ def viewed_of(kind, folder, *, show_ids=False, **how):
         volumes = volumes_of(studies, results.series, ReadingRules(), HASHER)
     else:
         results = {"features": feature_results, "images": image_results}[kind](**how)
-    return Viewed(results, FeedbackStore(folder), volumes, show_ids=show_ids)
+    return ViewerState(results, FeedbackStore(folder), volumes, show_ids=show_ids)
 
 
 class Browser(TestClient):

@@ -15,7 +15,7 @@ from psimil.cli.next_steps import has_viewer
 from psimil.cli.shell import Shell
 
 if TYPE_CHECKING:
-    from psimil.viewer.viewed import Viewed
+    from psimil.viewer.state import ViewerState
     from psimil.viewer.volumes import Volumes
 
 BANNER = (
@@ -82,15 +82,15 @@ def _check_installed() -> None:
         raise InputError(f"psimil view needs more packages. Install them with: {install_command('viewer')}")
 
 
-def _viewed(results: Path, dicom: Path | None, show_ids: bool) -> Viewed:
+def _viewed(results: Path, dicom: Path | None, show_ids: bool) -> ViewerState:
     from psimil.viewer.feedback_store import FeedbackStore
-    from psimil.viewer.viewed import Viewed
+    from psimil.viewer.state import ViewerState
 
     found = load_results(results, "view")
     if dicom is not None and found.kind != "ct":
         raise UsageProblem("--dicom is for results of psimil ct predict.")
     volumes = None if dicom is None else _volumes(dicom, found.series)
-    return Viewed(found, FeedbackStore(results), volumes, show_ids=show_ids)
+    return ViewerState(found, FeedbackStore(results), volumes, show_ids=show_ids)
 
 
 def _volumes(dicom: Path, series: Sequence[str]) -> Volumes:

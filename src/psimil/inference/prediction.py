@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import logit, ndtri
 
 from psimil.foundations.errors import InputError
+from psimil.inference.prediction_table import OF_BAGS, OF_INSTANCES, bag_table, instance_table, numbers_of
 from psimil.model.bag_checks import per_instance
 from psimil.predictive.aggregates import AGGREGATES, BagMoments
 from psimil.predictive.drawn import Bounds
@@ -97,11 +98,10 @@ class Prediction:
     @cached_property
     def instance_interval(self) -> tuple[Array, Array]:
         """(N,), (N,) ends of the instances' credible intervals."""
-        if self.bounds is not None:
+        if self.bounds is None:
+            ends = instance_interval(self.latent_mean, self.latent_variance, float(ndtri(0.5 + 0.5 * self.level)))
+        else:
             ends = self.bounds.instance_lower, self.bounds.instance_upper
-            return _holding(self.instance_prob, ends, self.level)
-        z = float(ndtri(0.5 + 0.5 * self.level))
-        ends = instance_interval(self.latent_mean, self.latent_variance, z)
         return _holding(self.instance_prob, ends, self.level)
 
     @cached_property
@@ -207,6 +207,20 @@ class Prediction:
         """(N,) 0 or 1 at the model's instance threshold."""
         return (self.instance_prob >= self.instance_threshold).astype(np.int64)
 
+    @cached_property
+    def bag_numbers(self) -> dict[str, Array]:
+        """(B,) each: prob, std, lower, upper, log_odds, label, refer, reason, novelty (where known) and novel."""
+        return numbers_of(self, OF_BAGS)
+
+    @cached_property
+    def instance_numbers(self) -> dict[str, Array]:
+        """(N,) each: the same of instances, with latent_mean and latent_variance in place of refer and reason."""
+        return numbers_of(self, OF_INSTANCES)
+
+    def instances_of(self, bag: int) -> slice:
+        """Where the instances of bag number ``bag`` are in arrays of shape (N,)."""
+        return slice(int(self.offsets[bag]), int(self.offsets[bag + 1]))
+
     def split(self, values: Any) -> list[Array]:
         """(N,) values per instance as one array per bag.
 
@@ -244,34 +258,7 @@ class Prediction:
         """
         if of not in ("bag", "instance"):
             raise InputError(f'to_frame gives a table of "bag" or of "instance", got {of!r}.')
-        import pandas as pd
-
-        if of == "bag":
-            columns = {"bag": self.ids, "prob": self.prob, "std": self.std, "lower": self.lower, "upper": self.upper}
-            columns |= {"log_odds": self.log_odds, "label": self.label, "refer": self.refer}
-            columns["reason"] = self.reason.astype(np.object_)
-            known = {"novelty": self.novelty, "joint_std": self.joint_std}
-            return pd.DataFrame(columns | {name: values for name, values in known.items() if values is not None})
-        sizes = np.diff(self.offsets)
-        columns = {
-            "bag": np.repeat(self.ids, sizes),
-            "instance": np.concatenate([np.arange(n) for n in sizes]),
-            "prob": self.instance_prob,
-            "std": self.instance_std,
-            "lower": self.instance_lower,
-            "upper": self.instance_upper,
-            "log_odds": self.instance_log_odds,
-            "label": self.instance_label,
-            "latent_mean": self.latent_mean,
-            "latent_variance": self.latent_variance,
-        }
-        if self.instance_novelty is not None:
-            columns["novelty"] = self.instance_novelty
-        if recalibration is not None:
-            ends = {name: recalibration.apply(logit(columns[name])) for name in ("lower", "upper")}
-            columns |= {"prob": recalibration.apply(self.instance_log_odds), **ends}
-        frame = pd.DataFrame(columns)
-        return frame if self.rows is None else frame.iloc[np.argsort(self.rows)].reset_index(drop=True)
+        return bag_table(self) if of == "bag" else instance_table(self, recalibration)
 
 
 def _holding(prob: Array, ends: tuple[Array, Array], level: float) -> tuple[Array, Array]:

@@ -15,6 +15,7 @@ from psimil.ct.scans.cohort import Cohort, Failure
 from psimil.ct.scans.scan import Slices, thumbnails
 from psimil.foundations.errors import InputError
 from psimil.inference.prediction import Prediction
+from psimil.inference.prediction_table import estimate
 from psimil.results.localisation import Localisation, Places, auc_within_bags
 from psimil.results.metrics import bag_metrics, instance_metrics
 from psimil.results.model_card import model_card
@@ -109,24 +110,24 @@ class CTResults:
         from psimil.ct.report.structured_report import ReportedScan
         from psimil.report.calls import Words, reason_words
 
-        scan, prediction = self.slices[number], self.prediction
-        rows = slice(int(prediction.offsets[number]), int(prediction.offsets[number + 1]))
-        known, of_bag = prediction.instance_novelty, prediction.novelty
+        source, prediction = self.slices[number], self.prediction
+        scan, rows = estimate(prediction, number), prediction.instances_of(number)
+        slices = {name: column[rows] for name, column in prediction.instance_numbers.items()}
         return ReportedScan(
-            scan.study_uid,
-            scan.series_uid,
-            scan.sources,
-            float(prediction.prob[number]),
-            float(prediction.std[number]),
-            (float(prediction.lower[number]), float(prediction.upper[number])),
-            bool(prediction.label[number]),
-            prediction.instance_prob[rows],
-            prediction.instance_std[rows],
-            prediction.instance_label[rows],
+            source.study_uid,
+            source.series_uid,
+            source.sources,
+            scan["prob"],
+            scan["std"],
+            (scan["lower"], scan["upper"]),
+            bool(scan["label"]),
+            slices["prob"],
+            slices["std"],
+            slices["label"],
             (prediction.threshold, prediction.instance_threshold),
-            None if of_bag is None else float(of_bag[number]),
-            None if known is None else known[rows],
-            str(prediction.reason[number]),
+            scan.get("novelty"),
+            slices.get("novelty"),
+            scan["reason"],
             reason_words(prediction, number, Words.of("ct")),
         )
 

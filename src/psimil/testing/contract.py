@@ -5,46 +5,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
-from types import ModuleType
 from typing import Any
 
-from psimil.testing import (
-    decisions,
-    forms,
-    hard_bags,
-    instance_order,
-    instances,
-    intervals,
-    invariances,
-    labels,
-    life_cycle,
-    parameters,
-    persistence,
-    probabilities,
-    refused_bags,
-    refused_labels,
-    repetition,
-    side_effects,
-    uncertain_instances,
-    uncertainty,
-)
-from psimil.testing.subject import Subject, applies, demand_estimator
+from psimil.testing import inputs, life_cycle, predictions, side_effects
+from psimil.testing import instances as of_instances
+from psimil.testing import uncertainty as of_uncertainty
+from psimil.testing.subject import Check, Subject, applies, demand_estimator
 
-ALWAYS = (
-    parameters,
-    life_cycle,
-    probabilities,
-    decisions,
-    repetition,
-    side_effects,
-    persistence,
-    forms,
-    labels,
-    refused_bags,
-    refused_labels,
-    hard_bags,
-    invariances,
-)
+ALWAYS = (life_cycle, predictions, side_effects, inputs)
 
 
 def check_mil_estimator(estimator: Any, *, instances: bool = True, uncertainty: bool = True) -> list[str]:
@@ -111,24 +79,19 @@ def mil_checks(
     >>> checks["check_clone"]()
     """
     demand_estimator(estimator)
-    return _applying(estimator, instances, uncertainty)
+    modules = [*ALWAYS, *([of_instances] if instances else []), *([of_uncertainty] if uncertainty else [])]
+    subject = Subject(estimator, instances)
+    checks = {name: check for module in modules for name, check in _named(module).items() if applies(check, subject)}
+    return ((name, partial(_run, name, check, subject)) for name, check in checks.items())
 
 
-def _applying(estimator: Any, has_instances: bool, has_uncertainty: bool) -> Iterator[tuple[str, Callable[[], None]]]:
-    subject = Subject(estimator)
-    for module in (*ALWAYS, *_optional(has_instances, has_uncertainty)):
-        for name, check in list(vars(module).items()):
-            if name.startswith("check_") and check.__module__ == module.__name__ and applies(check, estimator):
-                yield name, partial(_run, name, check, subject)
+def _named(module: Any) -> dict[str, Check]:
+    """The checks of a module: its functions, and those that it makes from tables."""
+    own = {name: check for name, check in vars(module).items() if getattr(check, "__module__", "") == module.__name__}
+    return {name: check for name, check in own.items() if name.startswith("check_")} | getattr(module, "MADE", {})
 
 
-def _optional(has_instances: bool, has_uncertainty: bool) -> tuple[ModuleType, ...]:
-    for_instances = (instances, instance_order) if has_instances else ()
-    for_uncertainty = (uncertainty, intervals) if has_uncertainty else ()
-    return (*for_instances, *for_uncertainty, *((uncertain_instances,) if has_instances and has_uncertainty else ()))
-
-
-def _run(name: str, check: Callable[[Subject], None], subject: Subject) -> None:
+def _run(name: str, check: Check, subject: Subject) -> None:
     """Awkward data may well cause warnings; only errors count, and every one of them is a failed check."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-NOTE = "Research use only, not a medical device."
+from psimil.report.calls import NOTE
 
 
 def _number(value: Any) -> Any:
@@ -18,30 +18,31 @@ def _number(value: Any) -> Any:
 Verdict = Literal["agree", "disagree"]
 Label = Literal[0, 1]
 Share = Annotated[float, Field(ge=0, le=1)]
-Key = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{12}$")]
+KEY = r"^[A-Za-z0-9_-]{12}$"
+Key = Annotated[str, Field(pattern=KEY)]
 
 Place = Annotated[int, Field(ge=0, le=1_000_000), BeforeValidator(_number)]
 
 
-class Answer(BaseModel):
+class Schema(BaseModel):
     """A JSON object with these fields and no others."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Problem(Answer):
+class Problem(Schema):
     """Why there is no answer."""
 
     error: str
 
 
-class Token(Answer):
+class Token(Schema):
     """What opens a session."""
 
     token: Annotated[str, Field(max_length=200)]
 
 
-class Reliability(Answer):
+class Reliability(Schema):
     """Share of positives beside the mean probability, per bin that holds bags; ``edges`` has both ends of each."""
 
     edges: list[tuple[Share, Share]]
@@ -53,7 +54,7 @@ class Reliability(Answer):
 Scores = dict[str, float | None]
 
 
-class Inside(Answer):
+class Inside(Schema):
     """What the model finds inside bags, and what their middle finds, see :mod:`psimil.results.localisation`."""
 
     model: Scores
@@ -63,7 +64,7 @@ class Inside(Answer):
     n_positive: int
 
 
-class Summary(Answer):
+class Summary(Schema):
     """The whole result set in numbers."""
 
     kind: Literal["ct", "images", "features"]
@@ -87,7 +88,7 @@ class Summary(Answer):
     inside: Inside | None
 
 
-class Estimate(Answer):
+class Estimate(Schema):
     """A probability with its uncertainty, what follows at the threshold, and how unlike the training data it is."""
 
     probability: Share
@@ -114,14 +115,14 @@ class BagRow(Estimate):
     n_notes: int
 
 
-class BagList(Answer):
+class BagList(Schema):
     """Some lines of the worklist, and how many there are."""
 
     total: int
     bags: list[BagRow]
 
 
-class Telling(Answer):
+class FeatureEffect(Schema):
     """A feature that moves the probability of an instance."""
 
     name: str
@@ -129,7 +130,7 @@ class Telling(Answer):
     effect: float
 
 
-class Owed(Answer):
+class Owed(Schema):
     """What the log-odds of an instance owe to its own features, and what to those of its bag."""
 
     own: float
@@ -141,12 +142,12 @@ class InstanceRow(Estimate):
 
     index: int
     position: float | None
-    telling: list[Telling]
+    telling: list[FeatureEffect]
     owed: Owed | None
     note: str
 
 
-class Picture(Answer):
+class Picture(Schema):
     """What pictures a bag has: slices in Hounsfield units, or thumbnails in a sprite."""
 
     kind: Literal["hu", "thumbnail", "none"]
@@ -171,7 +172,7 @@ class BagDetails(BagRow):
     why: str
 
 
-class Said(Answer):
+class GivenFeedback(Schema):
     """What a reader says about a bag, or about one instance of it."""
 
     bag: Key
@@ -180,7 +181,7 @@ class Said(Answer):
     note: Annotated[str, Field(max_length=2000)] = ""
 
 
-class Kept(Said):
+class StoredFeedback(GivenFeedback):
     """What was stored, with the label that follows."""
 
     called: Label

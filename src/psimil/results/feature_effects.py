@@ -1,4 +1,4 @@
-"""Telling features: which features of an instance move its latent log-odds most, by leaving out one at a time.
+"""Feature effects: which features of an instance move its latent log-odds most, by leaving out one at a time.
 
 Of a model that sees instances in context, the features of the bag are among them; what an instance owes to itself and
 what to its bag is told apart by leaving out either, or both.
@@ -23,7 +23,15 @@ WORK = 5e11  # multiplications above which nothing is worked out, about a quarte
 BLOCK = 1_000_000  # numbers in memory at a time
 
 
-class Telling(NamedTuple):
+class FeatureEffect(NamedTuple):
+    """A feature of one instance: its name, its value, and what it adds to the latent log-odds."""
+
+    name: str
+    value: float
+    effect: float
+
+
+class FeatureEffects(NamedTuple):
     """Per instance (N, k): numbers of the telling features, their values, and what they add to the log-odds."""
 
     features: Array
@@ -38,7 +46,7 @@ class Owed(NamedTuple):
     bag: Array
 
 
-def telling_features(model: TrainedModel, bags: Bags, most: int = MOST) -> Telling | None:
+def feature_effects(model: TrainedModel, bags: Bags, most: int = MOST) -> FeatureEffects | None:
     """The features of each instance that matter most, the most telling first.
 
     The effect of a feature is the latent log-odds of the instance minus those of the same instance with that feature
@@ -53,7 +61,7 @@ def telling_features(model: TrainedModel, bags: Bags, most: int = MOST) -> Telli
 
     Returns
     -------
-    telling : features (N, k) int64, values (N, k) and effects (N, k) float64; None when N x D is above 5e6, or when
+    found : features (N, k) int64, values (N, k) and effects (N, k) float64; None when N x D is above 5e6, or when
         it would take more than about 5e11 multiplications.
 
     Examples
@@ -62,7 +70,7 @@ def telling_features(model: TrainedModel, bags: Bags, most: int = MOST) -> Telli
     >>> from psimil.datasets import make_bags
     >>> bags, y, _ = make_bags(n_bags=10, bag_size=(4, 4), n_features=3, seed=0)
     >>> clf = VGPMIL(n_inducing=5, random_state=0).fit(bags, y)
-    >>> telling_features(clf.model_, bags, most=2).features.shape
+    >>> feature_effects(clf.model_, bags, most=2).features.shape
     (40, 2)
     """
     N, D = bags.n_instances, len(model.scaling.location)
@@ -70,8 +78,8 @@ def telling_features(model: TrainedModel, bags: Bags, most: int = MOST) -> Telli
         return None
     rows, step = model.seen(bags).stream, max(1, BLOCK // D)
     with single_threaded_blas():
-        parts = [_telling(model, np.asarray(rows[a : a + step], dtype=np.float64), most) for a in range(0, N, step)]
-    return Telling(*map(np.concatenate, zip(*parts, strict=True)))
+        parts = [_strongest(model, np.asarray(rows[a : a + step], dtype=np.float64), most) for a in range(0, N, step)]
+    return FeatureEffects(*map(np.concatenate, zip(*parts, strict=True)))
 
 
 def owed_to_bag(model: TrainedModel, bags: Bags) -> Owed | None:
@@ -110,11 +118,11 @@ def owed_to_bag(model: TrainedModel, bags: Bags) -> Owed | None:
     return Owed(0.5 * (both - bag + own - neither), 0.5 * (both - own + bag - neither))
 
 
-def _telling(model: TrainedModel, X: Array, most: int) -> Telling:
+def _strongest(model: TrainedModel, X: Array, most: int) -> FeatureEffects:
     """Of some instances X (n, D)."""
     effects = _effects(model, X)
     order = np.argsort(-np.abs(effects), axis=1, kind="stable")[:, :most].astype(np.int64)
-    return Telling(order, *(np.take_along_axis(values, order, axis=1) for values in (X, effects)))
+    return FeatureEffects(order, *(np.take_along_axis(values, order, axis=1) for values in (X, effects)))
 
 
 def _effects(model: TrainedModel, X: Array) -> Array:

@@ -13,7 +13,7 @@ from psimil.viewer.feedback_store import FeedbackStore
 from psimil.viewer.volumes import Volumes
 
 
-class Viewed:
+class ViewerState:
     """A result set with a random key per bag, new at every start; routes take keys and never ids or paths.
 
     Parameters
@@ -32,22 +32,10 @@ class Viewed:
         self.ids = tuple(str(identifier) for identifier in results.prediction.ids)
         plain = show_ids or results.kind == "ct"
         self.names = self.ids if plain else tuple(f"bag {number}" for number in range(1, len(results) + 1))
-        found = results.prediction
-        self.instances = {
-            "probability": found.instance_prob,
-            "std": found.instance_std,
-            "lower": found.instance_lower,
-            "upper": found.instance_upper,
-            "log_odds": found.instance_log_odds,
-            "called": found.instance_label,
-            "novel": found.instance_novel,
-        }  # (N,) each, computed once
         self._numbers = {key: number for number, key in enumerate(self.keys)}
-        order = [int(number) for number in results.by_probability()]
-        self._beside = {
-            number: (order[place - 1] if place else None, order[place + 1] if place + 1 < len(order) else None)
-            for place, number in enumerate(order)
-        }
+        order = results.by_probability().tolist()
+        self._places = {number: place for place, number in enumerate(order)}
+        self._by_probability = (None, *(self.keys[number] for number in order), None)
 
     def number(self, key: str) -> int | None:
         """Number of the bag with this key."""
@@ -55,8 +43,13 @@ class Viewed:
 
     def beside(self, number: int) -> tuple[str | None, str | None]:
         """Keys of the bag that is a little more probable, and of the one that is a little less."""
-        more, less = self._beside[number]
-        return (None if more is None else self.keys[more], None if less is None else self.keys[less])
+        place = self._places[number]
+        return self._by_probability[place], self._by_probability[place + 2]
+
+    def called(self, number: int, instance: int | None = None) -> int:
+        """What the model calls a bag, or one of its instances: 0 or 1."""
+        label: int = self.results.estimate(number, instance)["label"]
+        return label
 
     def shape(self, number: int) -> tuple[int, int] | None:
         """Rows and columns of the slices in Hounsfield units, or None when there are none."""

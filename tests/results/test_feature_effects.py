@@ -6,7 +6,7 @@ import pytest
 from psimil import VGPMIL
 from psimil.model.bags import Bags
 from psimil.model.kernels import Linear
-from psimil.results.telling import LIMIT, telling_features
+from psimil.results.feature_effects import LIMIT, feature_effects
 from small_results import results_of, small_model
 
 
@@ -17,7 +17,7 @@ def fitted():
 
 def test_effects_are_changes_of_the_latent_mean(fitted):
     estimator, bags, _, _ = fitted
-    found = telling_features(estimator.model_, bags)
+    found = feature_effects(estimator.model_, bags)
     assert found.features.shape == (len(bags.X), 5)
     assert (np.diff(np.abs(found.effects), axis=1) <= 0).all()
     base = estimator.predict_dist(bags).latent_mean
@@ -33,23 +33,23 @@ def test_effects_are_changes_of_the_latent_mean(fitted):
 def test_effects_add_up_where_the_latent_function_is_linear(fitted):
     _, bags, y, _ = fitted
     estimator = VGPMIL(n_inducing=8, kernel=Linear(1.0), random_state=0).fit(bags, y)
-    found = telling_features(estimator.model_, bags, most=6)
+    found = feature_effects(estimator.model_, bags, most=6)
     mean = estimator.predict_dist([bags.X.mean(axis=0, keepdims=True)]).latent_mean[0]
     np.testing.assert_allclose(found.effects.sum(axis=1), estimator.predict_dist(bags).latent_mean - mean, atol=1e-9)
 
 
 def test_blocks_do_not_change_effects(fitted, monkeypatch):
     estimator, bags, _, _ = fitted
-    whole = telling_features(estimator.model_, bags)
-    monkeypatch.setattr("psimil.results.telling.BLOCK", 50)
-    pieces = telling_features(estimator.model_, bags)
+    whole = feature_effects(estimator.model_, bags)
+    monkeypatch.setattr("psimil.results.feature_effects.BLOCK", 50)
+    pieces = feature_effects(estimator.model_, bags)
     np.testing.assert_array_equal(pieces.features, whole.features)
     np.testing.assert_allclose(pieces.effects, whole.effects, atol=1e-9)
 
 
 def test_telling_features_are_skipped_where_there_are_too_many(fitted, monkeypatch):
     estimator, bags, _, _ = fitted
-    assert telling_features(estimator.model_, Bags(np.zeros((LIMIT // 6 + 1, 6)), [0, LIMIT // 6 + 1])) is None
-    monkeypatch.setattr("psimil.results.telling.WORK", 10.0)
-    assert telling_features(estimator.model_, bags) is None
+    assert feature_effects(estimator.model_, Bags(np.zeros((LIMIT // 6 + 1, 6)), [0, LIMIT // 6 + 1])) is None
+    monkeypatch.setattr("psimil.results.feature_effects.WORK", 10.0)
+    assert feature_effects(estimator.model_, bags) is None
     assert results_of(fitted).features is None
