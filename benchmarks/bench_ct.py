@@ -10,9 +10,9 @@ import numpy as np
 from pydicom import dcmread
 from timing import last_line
 
-from psimil.ct.folder import list_folder
-from psimil.ct.series import read_series
-from psimil.ct.windows import apply_windows
+from psimil.ct.dicom.folder import list_folder
+from psimil.ct.scans.series import read_series
+from psimil.ct.scans.windows import apply_windows
 
 SLICES = 35
 REAL = Path(__file__).resolve().parents[2] / "shared" / "data" / "ct" / "cq500_head_series"

@@ -7,10 +7,10 @@ import numpy as np
 import torch
 from timing import last_line
 
-from psimil.ct.attcnn import AttCNN
-from psimil.ct.extractor import FeatureExtractor
-from psimil.ct.weights import Weights
-from psimil.ct.windows import WINDOWS
+from psimil.ct.network.attcnn import AttCNN
+from psimil.ct.network.extractor import FeatureExtractor
+from psimil.ct.network.weights import Weights
+from psimil.ct.scans.windows import WINDOWS
 
 
 def extractor(size: int) -> FeatureExtractor:

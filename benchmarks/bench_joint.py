@@ -7,7 +7,7 @@ from pathlib import Path
 
 from timing import last_line
 
-from psimil.ct.demo import demo_pipeline, run_demo, write_demo_studies
+from psimil.ct.phantom.trial import demo_pipeline, run_demo, write_demo_studies
 from psimil.foundations.errors import DataWarning
 
 TRAIN, TEST, JOINT = 200, 60, 6

@@ -18,17 +18,18 @@ from timing import last_line
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 from chromium import Visit, chromium, why_not
-from psimil.ct.cohort import ReadingRules
-from psimil.ct.index import index_folder
-from psimil.ct.phantom_files import write_phantoms
-from psimil.ct.series import read_series
-from psimil.ct.windows import BLOOD, apply_windows
-from psimil.inference.prediction import BagLayout, Prediction
+from psimil.ct.phantom.studies import write_phantoms
+from psimil.ct.scans.cohort import ReadingRules
+from psimil.ct.scans.index import index_folder
+from psimil.ct.scans.series import read_series
+from psimil.ct.scans.windows import BLOOD, apply_windows
+from psimil.inference.prediction import Prediction
+from psimil.predictive.aggregates import Largest
 from psimil.predictive.moments import instance_moments
 from psimil.results.result_set import ResultSet
 from psimil.viewer.feedback_store import FeedbackStore
 from psimil.viewer.settings import Settings
-from psimil.viewer.viewed import Viewed
+from psimil.viewer.state import ViewerState
 from psimil.viewer.volumes import volumes_of
 from viewed import CARD, HASHER, serving
 
@@ -70,8 +71,9 @@ def results_of(folder: Path) -> ResultSet:
     scan = read_series(series)
     latent = 6 * np.exp(-(((np.arange(SLICES) - 140) / 12) ** 2)) - 4
     variance = np.full(SLICES, 0.8)
-    bags = BagLayout(np.array([series.study_id]), np.array([0, SLICES]))
-    prediction = Prediction.build(bags, (latent, variance), instance_moments(latent, variance), aggregate="max")
+    ids, offsets, instances = np.array([series.study_id]), np.array([0, SLICES]), instance_moments(latent, variance)
+    bags = Largest().moments(instances, offsets)
+    prediction = Prediction(ids, offsets, None, latent, variance, instances, bags, "max")
     images = np.rint(255 * apply_windows(scan.hu, (BLOOD,), size=96)[:, 0]).astype(np.uint8)
     return ResultSet.of(
         prediction, kind="ct", positions=scan.positions, images=images, series=(series.id,), model=CARD
@@ -82,7 +84,10 @@ def serve(folder: Path) -> None:
     """Serve until the process ends; the study is read when its first slice is asked for."""
     results = results_of(folder)
     volumes = volumes_of(folder, results.series, ReadingRules(), HASHER)
-    with tempfile.TemporaryDirectory() as own, serving(Viewed(results, FeedbackStore(Path(own)), volumes), TOKEN) as s:
+    with (
+        tempfile.TemporaryDirectory() as own,
+        serving(ViewerState(results, FeedbackStore(Path(own)), volumes), TOKEN) as s,
+    ):
         print(s.port, flush=True)
         sys.stdin.read()
 

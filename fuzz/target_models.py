@@ -19,9 +19,8 @@ from target import MAX_BYTES, Target
 
 from psimil.datasets import make_bags
 from psimil.estimators.psi_vgpmil import PsiVGPMIL
-from psimil.files.model_file import _digest
 from psimil.files.schema import kernel_json
-from psimil.files.tensor_file import digest
+from psimil.files.sealed import checksum
 from psimil.foundations.errors import PsimilError
 from psimil.model.kernels import RBF, Constant, Kernel, Linear, Matern32
 from psimil.results.result_file import NAME
@@ -80,9 +79,9 @@ def seeds(folder: Path) -> list[bytes]:
     found += [_with_kernel(found[0], kernel) for kernel in (Matern32(1.0, (0.5, 2.0)), Linear(1.0) + Constant(2.0))]
     prediction = model.predict_dist(bags)
     n = len(bags.X)
-    telling = (np.zeros((n, 1), np.int64), bags.X[:, :1], bags.X[:, :1])
+    effects = (np.zeros((n, 1), np.int64), bags.X[:, :1], bags.X[:, :1])
     for how in (
-        {"truth": y, "instance_truth": known, "telling": telling, "feature_names": ("a",), "model": {"kernel": "RBF"}},
+        {"truth": y, "instance_truth": known, "effects": effects, "feature_names": ("a",), "model": {"kernel": "RBF"}},
         {"kind": "images", "images": np.zeros((n, 2, 2), np.uint8)},
         {"kind": "ct", "positions": np.arange(n, dtype=float), "series": tuple("abcdefgh")},
     ):
@@ -147,10 +146,10 @@ def resealed(entries: Any, body: bytes) -> bytes:
     try:
         tensors, metadata = load(data), entries["__metadata__"]
         if "sha256" in metadata:
-            metadata["sha256"] = _digest(tensors, metadata["psimil"])
+            metadata["sha256"] = checksum(tensors, metadata["psimil"])
         else:
             text = json.loads(metadata["psimil"])["header"]
-            metadata["psimil"] = json.dumps({"header": text, "sha256": digest(tensors, text)})
+            metadata["psimil"] = json.dumps({"header": text, "sha256": checksum(tensors, f"{len(text)}:{text}")})
     except (SafetensorError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return data
     return put_together(entries, body)

@@ -18,10 +18,11 @@ import pyarrow.parquet as pq
 from mutator import changed_bytes
 from target import MAX_BYTES, Target
 
-from psimil.store.archive import Archive
-from psimil.store.chunks import csv_chunks, parquet_chunks
+from psimil.data.archives import Archive
+from psimil.data.bagtable import Source
+from psimil.data.chunks import csv_chunks, parquet_chunks
+from psimil.data.tabular import Table
 from psimil.store.tables import read_bags
-from psimil.store.tabular import Table
 
 KINDS = (".csv", ".csv.gz", ".parquet", ".npz")  # the first byte of an input, modulo 8, says which; 4 to 7: in chunks
 WORDS = (b"bag", b"label", b"instance_label", b"\n", b",", b'"', b"\r", b"\xef\xbb\xbf", b"\xff\xfe", b"NA", b"PAR1")
@@ -56,7 +57,7 @@ def target(folder: Path) -> Target:
 
 
 def _in_chunks(path: Path) -> str:
-    found: Table | Archive
+    found: Source
     if path.suffix == ".npz":
         found = Archive(path)
     else:

@@ -16,14 +16,15 @@ import numpy as np
 from mutator import changed_bytes
 from target import Target
 
-from psimil.inference.prediction import BagLayout, Prediction
+from psimil.inference.prediction import Prediction
+from psimil.predictive.aggregates import NoisyOr
 from psimil.predictive.moments import instance_moments
 from psimil.results.result_set import ResultSet
 from psimil.viewer.app import create_app
 from psimil.viewer.feedback_store import FeedbackStore
 from psimil.viewer.security import HEADERS
 from psimil.viewer.settings import Settings
-from psimil.viewer.viewed import Viewed
+from psimil.viewer.state import ViewerState
 from psimil.viewer.volumes import Volumes
 
 # An input is a request as text; KEY and SESSION in it stand for a bag's key and for the cookie of the session.
@@ -206,20 +207,21 @@ def _viewer(kind: str, folder: Path, settings: Settings) -> tuple[Any, bytes]:
     folder.mkdir(exist_ok=True)
     rng, offsets = np.random.default_rng(0), np.array([0, 2, 3, 6])
     mean, variance = rng.normal(size=6), rng.uniform(0.1, 2, 6)
-    bags = BagLayout(np.array(["a", "b", "c"]), offsets)
-    prediction = Prediction.build(bags, (mean, variance), instance_moments(mean, variance), aggregate="noisy_or")
+    ids, instances = np.array(["a", "b", "c"]), instance_moments(mean, variance)
+    bags = NoisyOr().moments(instances, offsets)
+    prediction = Prediction(ids, offsets, None, mean, variance, instances, bags, "noisy_or")
     images = None if kind == "features" else np.zeros((6, 4, 4), np.uint8)
-    telling = (np.zeros((6, 1), np.int64), rng.normal(size=(6, 1)), rng.normal(size=(6, 1)))
+    effects = (np.zeros((6, 1), np.int64), rng.normal(size=(6, 1)), rng.normal(size=(6, 1)))
     results = ResultSet.of(
         prediction, kind=kind, truth=np.array([0, 1, -1]), images=images, feature_names=("f",),
         positions=np.arange(6.0) if kind == "ct" else None, series=("s", "s", "") if kind == "ct" else None,
-        telling=telling if kind == "features" else None,
+        effects=effects if kind == "features" else None,
     )  # fmt: skip
     one: Any = SimpleNamespace(slices=(SimpleNamespace(rows=4, columns=4),), n_slices=2)
     volumes = (
         Volumes({"s": one}, lambda _: _Scan(np.zeros((2, 4, 4), np.int16), np.arange(2.0))) if kind == "ct" else None
     )
-    viewed = Viewed(results, FeedbackStore(folder), volumes)
+    viewed = ViewerState(results, FeedbackStore(folder), volumes)
     return create_app(viewed, settings), viewed.keys[0].encode()
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from psimil.datasets import authors_mnist_bags, load_cq500, load_mnist, load_musk1, load_musk2, load_rsna
-from psimil.paper.experiments.job import EXPERIMENTS
+from psimil.paper.experiments.plans import EXPERIMENTS
 
 FILES = ("fits.csv", "config.json", "environment.json")
 FIGURES = ("bars-*", "time-auc-*", "referral-*", "reliability-*")  # no picture of an instance

@@ -16,17 +16,17 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"
 
 from chromium import Visit, chromium
 from psimil import VGPMIL
-from psimil.ct.cohort import ReadingRules
-from psimil.ct.index import index_folder
-from psimil.ct.phantom_files import PhantomFiles, write_phantoms
-from psimil.ct.scan import Scan
-from psimil.ct.series import read_series
-from psimil.ct.study import Series
-from psimil.ct.windows import BLOOD, apply_windows
+from psimil.ct.phantom.studies import PhantomFiles, write_phantoms
+from psimil.ct.scans.cohort import ReadingRules
+from psimil.ct.scans.index import index_folder
+from psimil.ct.scans.scan import Scan
+from psimil.ct.scans.series import read_series
+from psimil.ct.scans.study import Series
+from psimil.ct.scans.windows import BLOOD, apply_windows
 from psimil.model.bags import Bags
 from psimil.results.result_set import ResultSet
 from psimil.viewer.feedback_store import FeedbackStore
-from psimil.viewer.viewed import Viewed
+from psimil.viewer.state import ViewerState
 from psimil.viewer.volumes import volumes_of
 from viewed import HASHER, image_results, serving
 
@@ -124,9 +124,9 @@ def main() -> None:
             read(files), read(phantoms(folder.with_name(f"{folder.name}-fitted"), OTHERS, OTHER_SEED))
         )
         volumes = volumes_of(files.studies, results.series, ReadingRules(), HASHER)
-        with serving(Viewed(results, FeedbackStore(Path(made)), volumes)) as settings:
+        with serving(ViewerState(results, FeedbackStore(Path(made)), volumes)) as settings:
             scan_pages(browser, settings, chosen.out)
-        with serving(Viewed(image_results(), FeedbackStore(Path(made) / "images"))) as settings:
+        with serving(ViewerState(image_results(), FeedbackStore(Path(made) / "images"))) as settings:
             visited = Visit(browser, settings, viewport=WIDE, reduced_motion="reduce")
             visited.open()
             keep(visited.page, chosen.out / "viewer-images.png")

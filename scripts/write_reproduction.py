@@ -14,12 +14,10 @@ import pandas as pd
 from sklearn.model_selection import StratifiedKFold
 
 from psimil.datasets import load_musk1, load_musk2
-from psimil.paper.experiments.arithmetic import possible_counts
-from psimil.paper.experiments.job import PROTOCOLS
-from psimil.paper.experiments.paper_numbers import paper_table
-from psimil.paper.experiments.plans import plan
-from psimil.paper.experiments.splits import FOLDS
-from psimil.paper.experiments.summary import paired_tests, score_table, time_table, verdict_in_words
+from psimil.paper.experiments.paper_numbers import paper_table, possible_counts
+from psimil.paper.experiments.plans import PROTOCOLS, plan
+from psimil.paper.experiments.summary import difference_in_words, paired_tests, score_table, time_table
+from psimil.paper.experiments.trial_data import FOLDS
 
 TEXT = Path(__file__).with_name("reproduction_text.md")
 TITLES = {"mnist-pca": ("MNIST PCA", 4), "mnist-raw": ("MNIST RAW", 5), "musk1": ("MUSK1", 6), "musk2": ("MUSK2", 7)}
@@ -133,7 +131,7 @@ def tests(rows: pd.DataFrame) -> str:
         return ""
     body = []
     for record in found[found["score"].isin(("bag_auc", "bag_accuracy", "bag_log_loss"))].to_dict("records"):
-        words = verdict_in_words(record["difference"], record["p"], smaller_is_better=record["score"] in SMALLER)
+        words = difference_in_words(record["difference"], record["p"], smaller_is_better=record["score"] in SMALLER)
         size = "" if pd.isna(record["n_inducing"]) or record["n_inducing"] == 200 else f", M = {record['n_inducing']:g}"
         preset = f" ({record['preset']}{size})" if record["preset"] else ""
         body.append([record["task"], record["model"] + preset, shown(record["score"]), f"{record['difference']:+.3f}",

@@ -69,13 +69,13 @@ def visit(browser, samples, tmp_path):
     """Open one of the module's samples, pairs of results and volumes; no feedback was left before."""
     from chromium import Visit
     from psimil.viewer.feedback_store import FeedbackStore
-    from psimil.viewer.viewed import Viewed
+    from psimil.viewer.state import ViewerState
     from viewed import serving
 
     with contextlib.ExitStack() as opened:
 
         def visit(kind, **options):
-            viewed = Viewed(samples[kind][0], FeedbackStore(tmp_path), samples[kind][1])
+            viewed = ViewerState(samples[kind][0], FeedbackStore(tmp_path), samples[kind][1])
             visited = Visit(browser, opened.enter_context(serving(viewed)), **options)
             opened.callback(visited.close)
             visited.viewed = viewed

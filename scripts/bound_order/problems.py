@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from psimil.datasets import read_classic
 from psimil.model.bags import Bags
 from psimil.paper.experiments.cohorts import load_cohort
-from psimil.paper.experiments.splits import FOLDS, nested_split
+from psimil.paper.experiments.trial_data import FOLDS, nested_split
 
 Array = NDArray[Any]
 Fold = tuple[Bags, Array, Bags, Array]  # bags and labels to learn from, and those held out

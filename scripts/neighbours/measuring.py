@@ -15,7 +15,7 @@ from sklearn.metrics import f1_score, log_loss, roc_auc_score
 from psimil import VGPMIL
 from psimil.datasets import load_cq500, load_musk1, load_musk2, load_rsna
 from psimil.model.bags import Bags
-from psimil.paper.experiments.splits import nested_split
+from psimil.paper.experiments.trial_data import nested_split
 from psimil.results.localisation import Places, auc_within_bags, closeness_to_middle
 
 Array = NDArray[Any]

@@ -15,7 +15,7 @@ from psimil.datasets import authors_mnist_bags, load_cq500, load_mnist, load_rsn
 from psimil.datasets.ich import CNNS
 from psimil.model.bags import Bags
 from psimil.paper.experiments.cohorts import COMPONENTS, load_cohort
-from psimil.paper.experiments.splits import FOLDS, nested_split
+from psimil.paper.experiments.trial_data import FOLDS, nested_split
 
 Array = NDArray[Any]
 

@@ -144,7 +144,11 @@ def test_context_is_asked_for_and_told(files, tmp_path):
         assert PsiVGPMIL.load(again / "model.safetensors").context == {"none": None}.get(context, context)
         done = call("predict", again, files / "test.csv", "--out", tmp_path / "new", "--overwrite", "--json")
         assert done.exit_code == 0, done.output
-    fails(call("fit", files / "train.csv", "--out", again, "--context", "scan"), 2, "bag", "auto", "none")
+    fails(
+        call("fit", files / "train.csv", "--out", again, "--context", "scan"),
+        2,
+        "context must be one of None, 'bag', 'auto'",
+    )
     judged = ["--context", "auto", "--hyperparameters", "none"]
     fails(call("fit", files / "train.csv", "--out", tmp_path / "c", *judged), 2, "hyperparameters=None does not allow")
 

@@ -135,7 +135,7 @@ def test_phantom_files_are_read_by_the_index(tmp_path):
 
 
 def test_demo_runs_from_files_to_scores(tmp_path, monkeypatch):
-    from psimil.ct import demo
+    from psimil.ct.phantom import trial as demo
 
     monkeypatch.setattr(demo, "PIXELS", 32)
     monkeypatch.setattr(demo, "SIZE", 16)

@@ -3,22 +3,15 @@
 import json
 
 import pytest
-import typer
-from typer.testing import CliRunner
 
+import commands
 from commands import fails, frame_of
-from psimil.cli.data import data
-from psimil.cli.main import Commands
 from psimil.store import open_store
 from psimil.store.tables import read_bags
 
-app = typer.Typer(cls=Commands, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
-app.callback()(lambda: None)
-app.add_typer(data)
-
 
 def call(*arguments):
-    return CliRunner().invoke(app, ["data", *map(str, arguments)])
+    return commands.call("data", *arguments)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from commands import QUICK, call, fails, frame_of
-from psimil.cli.results import feature_lines
+from psimil.cli.score_tables import feature_lines
 from psimil.store import open_store
 
 

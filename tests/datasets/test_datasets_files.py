@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from psimil import datasets
-from psimil.datasets import catalogue, download, files
+from psimil.datasets import published
 from psimil.foundations.errors import InputError, MissingFile, OutputError
 
 DATA = Path(os.environ.get("PSIMIL_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
@@ -17,12 +17,12 @@ DIGEST = hashlib.sha256(CONTENT).hexdigest()
 
 
 def known(url="https://localhost/", content=CONTENT):
-    return {NAME: catalogue.Published("toys", len(content), hashlib.sha256(content).hexdigest(), url)}
+    return {NAME: published.Published("toys", len(content), hashlib.sha256(content).hexdigest(), url)}
 
 
 @pytest.fixture
 def table(monkeypatch):
-    monkeypatch.setattr(files, "FILES", known())
+    monkeypatch.setattr(published, "PUBLISHED", known())
 
 
 @pytest.fixture
@@ -44,12 +44,12 @@ def server(monkeypatch):
             pass
 
     monkeypatch.setenv("no_proxy", "*")
-    monkeypatch.setattr(download, "SCHEMES", ("https", "http"))
+    monkeypatch.setattr(published, "SCHEMES", ("https", "http"))
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         address = f"http://127.0.0.1:{server.server_port}"
-        monkeypatch.setattr(files, "FILES", known(f"{address}/numbers"))
+        monkeypatch.setattr(published, "PUBLISHED", known(f"{address}/numbers"))
         yield answers, address
         server.shutdown()
         thread.join()
@@ -101,7 +101,7 @@ def test_verify_refuses_what_cannot_be_read(tmp_path, table, monkeypatch):
         datasets.verify(tmp_path, NAME)
     with pytest.raises(MissingFile, match="gone was not found"):
         datasets.verify(tmp_path / "gone", NAME)
-    monkeypatch.setattr(files, "MAX_BYTES", 1000)
+    monkeypatch.setattr(published, "MAX_BYTES", 1000)
     path.write_bytes(gzip.compress(CONTENT))
     with pytest.raises(InputError, match="above the limit of 1000 bytes"):
         datasets.verify(path, NAME)
@@ -157,7 +157,7 @@ def test_fetch_reports_what_the_server_says(tmp_path, server):
 
 
 def test_fetch_without_a_network_says_so(tmp_path, server, monkeypatch):
-    monkeypatch.setattr(files, "FILES", known("http://127.0.0.1:9/numbers"))  # the discard port: nobody listens
+    monkeypatch.setattr(published, "PUBLISHED", known("http://127.0.0.1:9/numbers"))  # the discard port: nobody listens
     with pytest.raises(MissingFile, match=r"127.0.0.1:9 cannot be reached .* Check the network, or download"):
         datasets.fetch(tmp_path, NAME)
 
@@ -175,7 +175,7 @@ def test_fetch_follows_redirections_to_allowed_schemes_only(tmp_path, server):
 
 @pytest.mark.parametrize("scheme", ["http", "file", "ftp"])
 def test_fetch_speaks_https_only(tmp_path, monkeypatch, scheme):
-    monkeypatch.setattr(files, "FILES", known(f"{scheme}://localhost/numbers"))
+    monkeypatch.setattr(published, "PUBLISHED", known(f"{scheme}://localhost/numbers"))
     with pytest.raises(InputError, match="is not an https address; nothing was downloaded"):
         datasets.fetch(tmp_path, NAME)
 
@@ -190,18 +190,18 @@ def test_fetch_into_a_file_is_refused(tmp_path, server):
 
 
 def test_every_published_file_has_a_pinned_address():
-    assert len(catalogue.PUBLISHED) == 15
-    assert len({file.sha256 for file in catalogue.PUBLISHED.values()}) == 15
-    assert len({file.url for file in catalogue.PUBLISHED.values()}) == 15
-    for file in catalogue.PUBLISHED.values():
+    assert len(published.PUBLISHED) == 15
+    assert len({file.sha256 for file in published.PUBLISHED.values()}) == 15
+    assert len({file.url for file in published.PUBLISHED.values()}) == 15
+    for file in published.PUBLISHED.values():
         assert file.url.startswith("https://")
         assert len(bytes.fromhex(file.sha256)) == 32
 
 
 @pytest.mark.data
-@pytest.mark.parametrize("name", catalogue.PUBLISHED)
+@pytest.mark.parametrize("name", published.PUBLISHED)
 def test_published_files_are_the_ones_at_hand(name):
-    known = catalogue.PUBLISHED[name]
+    known = published.PUBLISHED[name]
     if not (DATA / known.folder).is_dir():
         pytest.skip("the published files are not at hand")
     path = datasets.locate(DATA, name)

@@ -8,7 +8,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from psimil import datasets
-from psimil.datasets import catalogue, files, scans
+from psimil.datasets import published, scans
 from psimil.foundations.errors import InputError, MissingFile
 
 DATA = Path(os.environ.get("PSIMIL_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
@@ -89,10 +89,10 @@ def test_other_content_is_refused_by_default(folder, load):
 
 def test_another_table_of_positions_is_refused_by_default(folder, monkeypatch):
     path = folder / "ich" / "rsna_f8_cnn1.csv.gz"
-    monkeypatch.setattr(files, "FILES", dict(catalogue.PUBLISHED))
+    monkeypatch.setattr(published, "PUBLISHED", dict(published.PUBLISHED))
     content = gzip.decompress(path.read_bytes())
-    sha = files.hashlib.sha256(content).hexdigest()
-    files.FILES["rsna_f8_cnn1.csv"] = catalogue.Published("ich", len(content), sha, "https://localhost/")
+    sha = published.hashlib.sha256(content).hexdigest()
+    published.PUBLISHED["rsna_f8_cnn1.csv"] = published.Published("ich", len(content), sha, "https://localhost/")
     with pytest.raises(InputError, match=r"rsna_slice_order.csv: content is not the published file"):
         datasets.load_rsna(folder, 1)
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from psimil import datasets
-from psimil.datasets import idx
+from psimil.datasets import mnist
 from psimil.foundations.errors import InputError, MissingFile
 
 DATA = Path(os.environ.get("PSIMIL_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
@@ -75,7 +75,7 @@ def test_idx_refuses_damaged_files(tmp_path, content, message):
 
 
 def test_idx_refuses_a_decompression_bomb(tmp_path, monkeypatch):
-    monkeypatch.setattr(idx, "MAX_BYTES", 1 << 20)
+    monkeypatch.setattr(mnist, "MAX_BYTES", 1 << 20)
     path = tmp_path / "bomb.gz"
     path.write_bytes(gzip.compress(bytes(1 << 22)))
     with pytest.raises(InputError, match="above the limit of 1 MB"):

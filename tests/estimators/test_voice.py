@@ -106,7 +106,8 @@ def test_a_long_phase_speaks_again(capsys, monkeypatch):
         tell("passes", 1, 8)
         tell("parts of the data", 7, 9)
 
-    voice.aloud(work)()
+    with voice.aloud():
+        work()
     lines = capsys.readouterr().out.splitlines()
     assert lines == ["steps of the kernel", "steps of the kernel: 2 of 24"]
 

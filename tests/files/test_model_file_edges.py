@@ -53,16 +53,16 @@ def test_a_calibration_is_increasing_and_of_sane_size():
 
 def test_the_reason_of_a_refusal_is_told(write):
     path = write(raw_file({})[:8] + b"x", "model.safetensors")
-    with pytest.raises(ModelFileError, match=r"not valid: header of 2 bytes in a file of 9\.$"):
+    with pytest.raises(ModelFileError, match=r"not valid: .*: header of 2 bytes in a file of 9\.$"):
         load_model(path)
     path = write(raw_file({str(k): {} for k in range(70)}), "model.safetensors")
-    with pytest.raises(ModelFileError, match=r"not valid: 70 tensors, above the limit of 64\.$"):
+    with pytest.raises(ModelFileError, match=r"not valid: .*: 70 tensors, above the limit of 64\.$"):
         load_model(path)
 
 
 @pytest.mark.parametrize("data", [b"", b"\x80", b"\x80\x06", b"PK", b"\x80" + 7 * b"\0"])
 def test_a_file_of_a_few_bytes_is_no_model_and_no_pickle(write, data):
-    with pytest.raises(ModelFileError, match="not valid: header of"):
+    with pytest.raises(ModelFileError, match=r"not valid: .*: header of"):
         load_model(write(data, "model.safetensors"))
 
 

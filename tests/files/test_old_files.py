@@ -1,14 +1,18 @@
 """A model file of 1.0.0: what it predicted then it predicts now, and a fit of it is one of its kind."""
 
+import json
 from base64 import b85decode
 from zlib import decompress
 
 import numpy as np
 import pytest
+from safetensors.numpy import save
 
 from model_files import put_together, take_apart
 from psimil import Bags, PsiVGPMIL
 from psimil.estimators.parameters import OF_1_0_0
+from psimil.files.sealed import checksum, read_tensors
+from psimil.foundations.errors import ModelFileError
 from psimil.inference.options import Parameters
 
 # Written by 1.0.0: VGPMIL(n_inducing=2, calibrate=False, max_iter=8, tol=0.0, random_state=0) fitted to these bags
@@ -91,3 +95,16 @@ def test_a_subclass_with_fewer_arguments_is_not_taken_for_1_0_0(tmp_path):
 
 def test_what_1_0_0_took_for_granted_are_parameters_of_today():
     assert set(OF_1_0_0) <= set(PsiVGPMIL().get_params())
+
+
+def test_other_files_of_1_0_0_had_their_checksum_inside_the_header(tmp_path):
+    """Weights of networks, whose header and checksum were one text."""
+    tensors, path = {"a": np.arange(3.0)}, tmp_path / "weights"
+    text = json.dumps({"format": 1, "kind": "weights", "size": 3})
+    sealed = {"header": text, "sha256": checksum(tensors, f"{len(text)}:{text}")}
+    path.write_bytes(save(tensors, metadata={"psimil": json.dumps(sealed)}))
+    found, header = read_tensors(path, "weights")
+    assert header == {"size": 3} and (found["a"] == tensors["a"]).all()
+    path.write_bytes(save({"a": np.ones(3)}, metadata={"psimil": json.dumps(sealed)}))
+    with pytest.raises(ModelFileError, match="checksum differs"):
+        read_tensors(path, "weights")

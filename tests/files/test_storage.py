@@ -25,7 +25,8 @@ from psimil import (
     density_from_log,
 )
 from psimil.datasets import make_bags
-from psimil.files import model_file
+from psimil.files import sealed
+from psimil.files.atomic import atomic_write
 from psimil.files.model_file import load_model
 from psimil.files.schema import DENSITIES
 from psimil.foundations.errors import InputError, MissingFile, OutputError
@@ -214,11 +215,11 @@ def test_f2_a_failing_disk_keeps_the_old_model(tmp_path, monkeypatch, number, re
     fitted().save(path)
     before = path.read_bytes()
 
-    def fail(stream, data):
-        stream.write(data[: len(data) // 2])
+    def fail(stream):
+        stream.write(before[: len(before) // 2])
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(model_file, "_write", fail)
+    monkeypatch.setattr(sealed, "atomic_write", lambda path, write: atomic_write(path, fail))
     with pytest.raises(OutputError) as caught:
         fitted().save(path)
     assert str(caught.value) == f"cannot write m.safetensors: {reason} (old file kept)."

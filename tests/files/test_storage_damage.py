@@ -87,7 +87,7 @@ def test_b36_a_directory_and_an_oversized_file(tmp_path, monkeypatch, good):
     with pytest.raises(ModelFileError, match=r" is not a file\.$"):
         PsiVGPMIL.load(tmp_path)
     (tmp_path / "m").write_bytes(good)
-    monkeypatch.setattr("psimil.files.model_file.MAX_BYTES", len(good) - 1)
+    monkeypatch.setattr("psimil.files.sealed.MAX_BYTES", len(good) - 1)
     with pytest.raises(ModelFileError, match=r"^model file m is above the limit of \d+ bytes\.$"):
         PsiVGPMIL.load(tmp_path / "m")
 

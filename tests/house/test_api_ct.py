@@ -29,7 +29,7 @@ from psimil.ct import (
     write_phantoms,
     write_report,
 )
-from psimil.ct.folder import Listing
+from psimil.ct.dicom.folder import Listing
 from psimil.foundations.errors import InputError
 
 ROOT = Path(__file__).parents[2]
@@ -72,9 +72,9 @@ def test_type_checkers_see_imports_and_no_getattr():
     tree = ast.parse((ROOT / "src" / "psimil" / "ct" / "__init__.py").read_text(encoding="utf-8"))
     branch = next(node for node in tree.body if isinstance(node, ast.If))
     assert ast.unparse(branch.test) == "TYPE_CHECKING"
-    aliases = {alias.asname: f"{node.module}.{alias.name}" for node in branch.body for alias in node.names}
+    aliases = {alias.name: f"{node.module}.{alias.name}" for node in branch.body for alias in node.names}
     assert set(aliases) == set(psimil.ct.__all__)
-    homes = {name: f"psimil.ct.{module}.{name}" for name, module in psimil.ct._HOMES.items()}
+    homes = {name: f"psimil.ct.{module}.{name}" for name, module in psimil.ct._HOME_OF.items()}
     assert aliases == homes
     assert not [node for node in tree.body if isinstance(node, ast.FunctionDef)]
 
@@ -94,7 +94,7 @@ def test_type_checkers_know_the_names(tmp_path):
         line for line in lines if "CTPipelin" in line and "wrong" in line
     ]
     assert 'has no attribute "CTPipelin"' in out
-    assert "psimil.ct.pipeline.CTPipeline" in out and "psimil.ct.windows.Window" in out
+    assert "psimil.ct.pipeline.CTPipeline" in out and "psimil.ct.scans.windows.Window" in out
     assert '"Any"' not in out
 
 

@@ -11,6 +11,7 @@ import pytest
 import typer
 
 from psimil.cli.main import app
+from psimil.cli.settings import CommandWithSettings, described
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -94,11 +95,13 @@ def commands():
 
 @pytest.mark.parametrize("words", list(commands()))
 def test_commands_and_their_options_exist(words):
-    command = typer.main.get_command(app)
-    while words and hasattr(command, "commands"):
-        assert words[0] in command.commands
-        command, words = command.commands[words[0]], words[1:]
-    options = {option for parameter in command.params for option in parameter.opts}
+    path = [typer.main.get_command(app)]
+    while words and hasattr(path[-1], "commands"):
+        assert words[0] in path[-1].commands
+        path, words = [*path, path[-1].commands[words[0]]], words[1:]
+    options = {option for command in path for parameter in command.params for option in parameter.opts}
+    if isinstance(path[-1], CommandWithSettings):
+        options |= {f"--{name.replace('_', '-')}" for name in described()}
     assert {word.split("=")[0] for word in words if word.startswith("--")} <= options
 
 

@@ -32,10 +32,27 @@ NEIGHBOURS = {
     "paper.baselines": {"foundations", "model", "inference", "estimators"},
     "paper.figures": {"foundations", "results", "figures"},
     "paper.experiments": CORE
-    | {"files", "datasets", "estimators", "results", "figures", "paper", "paper.baselines", "paper.figures"},
+    | {"files", "datasets", "cluster", "estimators", "results", "figures", "paper"}
+    | {"paper.baselines", "paper.figures"},
     "report": {"version", "foundations", "predictive", "inference", "results", "figures"},
-    "ct": CORE | {"version", "files", "data", "estimators", "results", "figures", "report", "paper", "paper.baselines"},
-    "viewer": {"version", "foundations", "results", "figures", "report", "ct"},
+    "ct": set(),
+    "ct.dicom": {"foundations", "files"},
+    "ct.scans": {"foundations", "model", "files", "data", "results", "ct.dicom"},
+    "ct.network": CORE | {"files", "estimators", "paper", "paper.baselines", "ct.scans"},
+    "ct.pipeline": {"foundations", "inference", "files", "estimators", "ct.scans", "ct.network"},
+    "ct.report": {
+        "version",
+        "foundations",
+        "predictive",
+        "inference",
+        "files",
+        "results",
+        "figures",
+        "report",
+        "ct.scans",
+    },
+    "ct.phantom": {"version", "foundations", "files", "estimators", "ct.scans", "ct.pipeline", "ct.report"},
+    "viewer": {"version", "foundations", "results", "figures", "report", "ct.scans"},
     "testing": {"foundations", "model"},
 }
 NEIGHBOURS["cli"] = set(NEIGHBOURS)

@@ -139,7 +139,7 @@ def learned():
     for seed, J in ((0, 0.0), (1, 3.0)):
         shard, gp = drawn(seed, J, bags=30, size=5)
         start = learn_kernel(shard, gp, 0, evaluations=4)
-        found.append((shard, start, noise_of(gp, shard, 0), *learn_coupling(shard, start.gp, start.posterior.m, 0)))
+        found.append((shard, start, noise_of(gp, shard, 0), *learn_coupling(shard, start.gp, start.posterior, 0)))
     return found
 
 
@@ -179,6 +179,6 @@ def test_known_labels_tell_strong_links_from_none():
         found = {}
         for J in (0.0, 2.0):
             shard, gp = drawn(seed, J, bags=30, known=True)
-            found[J] = learn_coupling(shard, gp, np.zeros(gp.size), 0)[1]
+            found[J] = learn_coupling(shard, gp, None, 0)[1]
         assert found[0.0] < 0.5
         assert found[2.0] > 1.1

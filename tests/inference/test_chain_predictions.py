@@ -56,7 +56,7 @@ def averages(model, bags, J, v, change=lambda f: f):
     return of_bags.mean(axis=0), of_bags.std(axis=0), of_instances.mean(axis=0), of_instances.std(axis=0)
 
 
-def draws_of(posterior, count=20_000):
+def draws_of(posterior, count=60_000):
     S = np.linalg.inv(posterior.R @ posterior.R.T)
     noise = np.random.default_rng(0).normal(size=(len(S), count))
     return posterior.m[:, None] + np.linalg.cholesky(S) @ noise
@@ -64,8 +64,8 @@ def draws_of(posterior, count=20_000):
 
 @pytest.mark.parametrize("calibrated", [False, True])
 def test_probabilities_are_averages_over_draws_of_enumerated_chains(monkeypatch, calibrated):
-    """Of 2^13 draws of the model and 20 000 here: within thousandths."""
-    monkeypatch.setattr("psimil.inference.trained.KEPT", 1 << 13)
+    """Of 2^15 draws of the model and 60 000 here: within thousandths."""
+    monkeypatch.setattr("psimil.inference.trained.KEPT", 1 << 15)
     bags, links = bags_to_predict()
     model = model_with(calibration=Calibration(1.3, -0.4, 0.8) if calibrated else Calibration())
 
@@ -87,7 +87,7 @@ def test_draws_that_a_model_has_are_averaged_exactly():
     """Of the 512 draws that every prediction rests on, to rounding."""
     bags, links = bags_to_predict()
     model = model_with()
-    found, expected = model.predict(bags), averages(model, bags, 1.7 * links, model._draws.T)
+    found, expected = model.predict(bags), averages(model, bags, 1.7 * links, model.draws.T)
     for mine, right in zip((found.prob, found.std, found.instance_prob, found.instance_std), expected, strict=True):
         np.testing.assert_allclose(mine, right, rtol=1e-9, atol=1e-12)
     np.testing.assert_array_equal(model.predict(bags, joint=True).joint_std, found.std)

@@ -7,7 +7,7 @@ import pytest
 from sklearn.base import clone
 
 from psimil import RBF, VGPMIL, Bags, PsiVGPMIL
-from psimil.cli.course import Course
+from psimil.cli.progress import Course
 from psimil.foundations.errors import DataWarning, InputError
 from psimil.foundations.phases import IN_CONTEXT, LEARNING, following
 from psimil.inference import training

@@ -84,13 +84,11 @@ def test_points_that_are_given_teach_the_kernel_however_many(monkeypatch, spied)
     assert found.record.gp is found.taught[0][2].gp
 
 
-def test_the_variational_posterior_begins_at_the_mode_of_all_data(spied):
+def test_passes_begin_where_the_search_for_the_kernel_ended(spied):
     found = spied()
-    [(shard, gp, m, mode)] = found.modes
-    assert shard is found.fit.shards
-    np.testing.assert_array_equal(m, found.taught[0][2].posterior.m)  # which is where the search for it begins
-    assert found.passes[0][0].posterior is mode
-    assert found.passes[0][0].gp is gp is found.taught[0][2].gp
+    assert not found.modes
+    assert found.passes[0][0].posterior is found.taught[0][2].posterior
+    assert found.passes[0][0].gp is found.taught[0][2].gp
     assert not spied(**PAPER).modes
     begun = spied(**PAPER).passes[0][0].posterior
     assert not begun.m.any()
@@ -100,16 +98,22 @@ def test_many_instances_teach_by_a_sample_of_bags(monkeypatch, spied):
     for name in ("ENOUGH_BAGS", "ENOUGH_ROWS", "MOST_ROWS"):
         monkeypatch.setattr(preparation, name, 8)
     found = spied()
-    [(shard, _, _)], [(sample, _, _, first), (all_bags, _, m, mode)] = found.taught, found.modes
-    assert len(shard.X) == len(sample.X) == 8
+    [(shard, _, end)] = found.taught
+    assert len(shard.X) == 8
     assert shard.labels.T.sum() == 2  # of four bags, as of all
-    assert all_bags is found.fit.shards
-    np.testing.assert_array_equal(m, first.m)  # the search for the mode of all data begins at that of the sample
-    assert found.passes[0][0].posterior is mode
+    assert found.passes[0][0].posterior is end.posterior
     monkeypatch.setattr(preparation, "MOST_ROWS", 12)
     found = spied()
     assert found.taught[0][0].X is found.fit.shards.X
-    assert found.passes[0][0].posterior is found.modes[0][3]
+
+
+def test_passes_with_a_given_kernel_begin_at_the_mode_of_a_sample(monkeypatch, spied):
+    for name in ("ENOUGH_BAGS", "ENOUGH_ROWS", "MOST_ROWS"):
+        monkeypatch.setattr(preparation, name, 8)
+    found = spied(hyperparameters=None)
+    [(sample, gp, m, mode)] = found.modes
+    assert len(sample.X) == 8 and gp is found.state.gp and not m.any()
+    assert found.passes[0][0].posterior is mode
 
 
 @pytest.mark.parametrize("density", [GammaMixture(), SmoothLaplace(0.4, 1.0)])

@@ -5,14 +5,15 @@ import pytest
 
 from psimil import VGPMIL
 from psimil.datasets import make_bags
-from psimil.inference.prediction import BagLayout, Prediction
+from psimil.inference.prediction import Prediction
 from psimil.predictive.aggregates import AGGREGATES
 from psimil.predictive.moments import instance_moments
 
 
 def prediction(mean, variance, offsets, aggregate="noisy_or", level=0.95):
-    bags = BagLayout(np.arange(len(offsets) - 1), offsets)
-    return Prediction.build(bags, (mean, variance), instance_moments(mean, variance), aggregate=aggregate, level=level)
+    instances, ids = instance_moments(mean, variance), np.arange(len(offsets) - 1)
+    bags = AGGREGATES[aggregate].moments(instances, offsets)
+    return Prediction(ids, offsets, None, mean, variance, instances, bags, aggregate, level=level)
 
 
 def holds(found):

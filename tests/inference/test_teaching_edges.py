@@ -8,10 +8,11 @@ from psimil import Bags, HyperbolicSecant
 from psimil.foundations.errors import NumericalFailure
 from psimil.inference.algorithm import Convergence
 from psimil.inference.options import Options
-from psimil.inference.prediction import BagLayout, Prediction
+from psimil.inference.prediction import Prediction
 from psimil.inference.sparse_gp import Scaling
 from psimil.inference.thresholds import bag_threshold, taught
 from psimil.inference.trained import TrainedModel
+from psimil.predictive.aggregates import AGGREGATES
 from psimil.predictive.calibration import IDENTITY, LatentBags
 from psimil.predictive.moments import instance_moments
 
@@ -36,8 +37,9 @@ def test_a_model_that_was_taught_nothing_decides_at_one_half():
 
 def test_a_prediction_without_thresholds_decides_at_one_half():
     mean, variance = np.array([-0.1, 0.1, 5.0]), np.zeros(3)
-    bags = BagLayout(np.arange(3), np.arange(4))
-    found = Prediction.build(bags, (mean, variance), instance_moments(mean, variance), aggregate="max")
+    instances, offsets = instance_moments(mean, variance), np.arange(4)
+    bags = AGGREGATES["max"].moments(instances, offsets)
+    found = Prediction(np.arange(3), offsets, None, mean, variance, instances, bags, "max")
     assert found.label.tolist() == found.instance_label.tolist() == [0, 1, 1]
     assert (found.threshold, found.instance_threshold, found.level) == (0.5, 0.5, 0.95)
 

@@ -16,7 +16,7 @@ LIMITS = [512, 384, 256, 128, 64]  # megabytes above what Python and torch take
 # OpenBLAS waits forever for its first buffer when memory is short, so it gets that before the limit.
 SCRIPT = """
 import resource, sys
-import numpy, pandas, scipy.linalg, torch, psimil.ct.prediction, psimil.ct.results
+import numpy, pandas, scipy.linalg, torch, psimil.ct.report.scan_results, psimil.ct.report.run_files
 from psimil.cli.main import main
 scipy.linalg.lapack.dtrtri(numpy.eye(300) @ numpy.ones((300, 300)))
 start = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()

@@ -189,12 +189,12 @@ def test_dicom_reports_equal_the_results_file(scans):
 def test_pages_equal_the_results_file(run, tmp_path):
     pytest.importorskip("fastapi")
     from psimil.viewer.feedback_store import FeedbackStore
-    from psimil.viewer.viewed import Viewed
+    from psimil.viewer.state import ViewerState
     from viewed import Browser
 
     results = ResultSet.load(run)
     found = results.prediction
-    viewed = Viewed(results, FeedbackStore(tmp_path))
+    viewed = ViewerState(results, FeedbackStore(tmp_path))
     browser = Browser(viewed)
     listed = {row["key"]: row for row in browser.get("/api/bags", params={"limit": 500}).json()["bags"]}
     names = ("probability", "std", "lower", "upper", "log_odds")

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from psimil import VGPMIL
-from psimil.data.frames import table_from_frame
+from psimil.data.tabular import Table
 from psimil.foundations.errors import InputError
 from psimil.model.bags import Bags
 from psimil.model.labels import values_of_bags
@@ -42,7 +42,7 @@ def test_ids_of_several_kinds_do_not_merge(ids):
 
 def test_a_column_of_several_kinds_does_not_merge():
     frame = pd.DataFrame({"bag": [1, "1", "2"], "f": [1.0, 2.0, 3.0]})
-    for read in (Bags.from_frame, table_from_frame):
+    for read in (Bags.from_frame, lambda frame: Table(lambda: iter([frame]), "the table")):
         with pytest.raises(InputError, match="mix kinds"):
             read(frame)
 

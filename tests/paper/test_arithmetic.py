@@ -7,8 +7,7 @@ import pytest
 from sklearn.model_selection import StratifiedKFold
 
 from psimil.datasets import load_musk1, load_musk2
-from psimil.paper.experiments.arithmetic import possible_counts
-from psimil.paper.experiments.paper_numbers import paper_table
+from psimil.paper.experiments.paper_numbers import paper_table, possible_counts
 
 
 def enumerated(mean, sd, sizes, digits):

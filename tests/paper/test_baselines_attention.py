@@ -1,7 +1,6 @@
 """Gated attention: the network against plain loops, its training, and what it says without torch."""
 
 import sys
-from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -11,7 +10,7 @@ from psimil.datasets import make_bags
 from psimil.foundations.errors import DataWarning, InputError
 from psimil.paper.baselines import AttentionMIL, BagSVM
 from psimil.paper.baselines.network import GatedAttention, segment_softmax
-from psimil.paper.baselines.network_training import Schedule, hold_out, log_loss, train_network
+from psimil.paper.baselines.network_training import hold_out, log_loss, train_network
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
@@ -27,12 +26,6 @@ def test_without_torch_it_says_what_to_install(monkeypatch):
     with pytest.raises(InputError, match=r"needs torch.*pip install .*\[torch\]"):
         AttentionMIL().fit(BAGS, Y)
     assert BagSVM(random_state=0).fit(BAGS, Y).score(BAGS, Y) > 0.9
-
-
-def test_defaults_are_those_of_the_schedule():
-    parameters = AttentionMIL().get_params()
-    assert parameters.pop("random_state") is None
-    assert parameters == asdict(Schedule())
 
 
 def sizes_to_bag(torch, sizes):
@@ -105,7 +98,7 @@ def test_training_leaves_the_state_of_torch_alone():
 def test_stops_early_and_keeps_the_best_weights():
     pytest.importorskip("torch")
     noise = np.random.default_rng(0).permutation(Y)  # nothing to learn, so the held-out loss soon rises
-    schedule = Schedule(epochs=200, learning_rate=0.02, patience=5, validation=0.25)
+    schedule = AttentionMIL(epochs=200, learning_rate=0.02, patience=5, validation=0.25)
     run = train_network(BAGS, noise, schedule, np.random.default_rng(1))
     best = int(np.argmin(run.losses))
     assert len(run.losses) == best + 1 + 5 < 200

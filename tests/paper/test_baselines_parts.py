@@ -13,7 +13,7 @@ from psimil import Bags
 from psimil.datasets import make_bags
 from psimil.foundations.errors import InputError
 from psimil.paper.baselines import BagForest, BagSVM, bag_statistics
-from psimil.paper.baselines.sigmoid import Sigmoid
+from psimil.paper.baselines.statistics import Sigmoid
 
 BAGS, Y, _ = make_bags(n_bags=80, separation=5.0, seed=1)
 TEST, Y_TEST, _ = make_bags(n_bags=100, separation=5.0, seed=2)
@@ -90,7 +90,7 @@ def test_svm_ranks_as_scikit_learn_does():
 def test_forest_learns_its_sigmoid_from_votes_of_trees_that_did_not_see_the_bag():
     bags, y, _ = make_bags(n_bags=80, separation=1.0, seed=4)  # hard: votes of the same trees are far too sure
     clf = BagForest(n_estimators=60, random_state=0).fit(bags, y)
-    forest = clf.model_.forest
+    forest = clf.model_.score.__self__
     votes = forest.predict_proba(bag_statistics(Bags(clf.scaling_.apply(bags.X), bags.offsets)))[:, 1]
     assert roc_auc_score(y, votes) == 1.0
     assert clf.model_.sigmoid.slope < 0.5 * Sigmoid.fit(votes, y).slope

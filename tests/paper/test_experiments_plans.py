@@ -7,10 +7,9 @@ from itertools import product
 import pytest
 
 from psimil.foundations.errors import InputError
-from psimil.paper.experiments.job import EXPERIMENTS, PROTOCOLS, Job
-from psimil.paper.experiments.material import TO_CQ500, TO_RSNA
 from psimil.paper.experiments.models import entry
-from psimil.paper.experiments.plans import plan
+from psimil.paper.experiments.plans import EXPERIMENTS, PROTOCOLS, Job, plan
+from psimil.paper.experiments.trial_data import TO_CQ500, TO_RSNA
 
 CASES = list(product(EXPERIMENTS, PROTOCOLS, (False, True)))
 

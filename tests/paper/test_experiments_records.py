@@ -9,11 +9,10 @@ import pytest
 from psimil.datasets import load_musk1
 from psimil.files import workdir
 from psimil.foundations.errors import InputError, OutputError
-from psimil.paper.experiments.job import Job
-from psimil.paper.experiments.plans import plan
-from psimil.paper.experiments.records import Records
+from psimil.paper.experiments.plans import Job, plan
+from psimil.paper.experiments.records import Records, open_records
 from psimil.paper.experiments.trial import Trial
-from psimil.paper.experiments.workspace import open_workspace, split_rows
+from psimil.paper.experiments.trial_data import split_rows
 
 JOBS = [Job("musk1", "nested", "svm", split=split) for split in range(4)]
 
@@ -117,20 +116,20 @@ def test_lost_or_damaged_predictions_are_named(records, content):
 
 
 def test_a_run_is_begun_and_continued(tmp_path):
-    run = open_workspace(tmp_path / "deep" / "run", "musk1", quick=True)
+    run = open_records(tmp_path / "deep" / "run", "musk1", quick=True)
     config = json.loads((run.path / "config.json").read_text())
     assert config["experiment"] == "musk1" and config["quick"] is True
-    run.records.keep(JOBS[0], trial(JOBS[0]))
+    run.keep(JOBS[0], trial(JOBS[0]))
     before = {p: (p.read_bytes(), p.stat().st_mtime_ns) for p in run.path.rglob("*") if p.is_file()}
-    again = open_workspace(run.path, "musk1", quick=True)
-    assert again.records.has(JOBS[0])
+    again = open_records(run.path, "musk1", quick=True)
+    assert again.has(JOBS[0])
     assert {p: (p.read_bytes(), p.stat().st_mtime_ns) for p in run.path.rglob("*") if p.is_file()} == before
 
 
 def test_a_run_that_was_killed_at_its_very_beginning_is_continued(tmp_path):
-    run = open_workspace(tmp_path, "musk1", quick=True)
+    run = open_records(tmp_path, "musk1", quick=True)
     (run.path / "environment.json").unlink()
-    open_workspace(tmp_path, "musk1", quick=True)
+    open_records(tmp_path, "musk1", quick=True)
     assert json.loads((run.path / "environment.json").read_text())["psimil"]
 
 
@@ -139,7 +138,7 @@ def test_a_run_that_was_killed_at_its_very_beginning_is_continued(tmp_path):
 def test_a_foreign_directory_is_refused(tmp_path, name, overwrite):
     (tmp_path / name).write_text('{"mine": 1}')
     with pytest.raises(OutputError, match="files that are not of a psimil run"):
-        open_workspace(tmp_path, "musk1", quick=True, overwrite=overwrite)
+        open_records(tmp_path, "musk1", quick=True, overwrite=overwrite)
     assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [(name, '{"mine": 1}')]
 
 
@@ -147,43 +146,43 @@ def test_a_file_is_not_a_directory(tmp_path):
     (tmp_path / "run").write_text("mine")
     for path in (tmp_path / "run", tmp_path / "run" / "deeper"):
         with pytest.raises(OutputError, match="cannot write"):
-            open_workspace(path, "musk1", quick=True)
+            open_records(path, "musk1", quick=True)
     assert (tmp_path / "run").read_text() == "mine"
 
 
 def test_a_run_with_other_settings_or_of_another_version_is_refused(tmp_path, monkeypatch):
-    open_workspace(tmp_path, "musk1", quick=True)
+    open_records(tmp_path, "musk1", quick=True)
     before = (tmp_path / "config.json").read_bytes()
     with pytest.raises(OutputError, match=r"quick was True\. .*--overwrite"):
-        open_workspace(tmp_path, "musk1", quick=False)
+        open_records(tmp_path, "musk1", quick=False)
     with pytest.raises(OutputError, match="experiment was 'musk1'"):
-        open_workspace(tmp_path, "musk2", quick=True)
+        open_records(tmp_path, "musk2", quick=True)
     here = workdir.environment()
     for name in ("psimil", "commit"):
         monkeypatch.setattr(workdir, "environment", lambda name=name: here | {name: "another"})
         with pytest.raises(OutputError, match=f"{name} was"):
-            open_workspace(tmp_path, "musk1", quick=True)
+            open_records(tmp_path, "musk1", quick=True)
     assert (tmp_path / "config.json").read_bytes() == before
 
 
 def test_overwriting_clears_its_own_files_only(tmp_path):
-    run = open_workspace(tmp_path, "musk1", quick=True)
-    run.records.keep(JOBS[0], trial(JOBS[0]))
+    run = open_records(tmp_path, "musk1", quick=True)
+    run.keep(JOBS[0], trial(JOBS[0]))
     for name in ("tables/scores.csv", "figures/theta.png", "summary.md", "fits.csv", "splits.csv", "metrics.json"):
         run.write_text(name, "old")
     (tmp_path / "notes.txt").write_text("mine")
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "fits.csv").write_text("mine")
-    again = open_workspace(tmp_path, "musk1", quick=False, overwrite=True)
+    again = open_records(tmp_path, "musk1", quick=False, overwrite=True)
     left = sorted(str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*") if p.is_file())
     assert left == ["config.json", "environment.json", "notes.txt", "thesis/fits.csv"]
-    assert not again.records.has(JOBS[0]) and json.loads((tmp_path / "config.json").read_text())["quick"] is False
+    assert not again.has(JOBS[0]) and json.loads((tmp_path / "config.json").read_text())["quick"] is False
 
 
 def test_split_rows_tell_every_bag_of_every_split_once():
     y = load_musk1()[1]
     jobs = plan("musk1", "nested", models=["svm", "vgpmil", "vgpmil-published"])
-    rows = split_rows(jobs, {"musk1": y})
+    rows = split_rows(jobs, y)
     counted = {}
     for row in rows:
         key = row["repeat"], row["split"], row["stopping"]
@@ -191,7 +190,7 @@ def test_split_rows_tell_every_bag_of_every_split_once():
     assert len(counted) == 25 + 5  # the model with stopping bags has one repeat
     for bags in counted.values():
         assert sorted(bags) == list(range(92))
-    published = split_rows(plan("musk1", "published", models=["vgpmil-published"]), {"musk1": y})
+    published = split_rows(plan("musk1", "published", models=["vgpmil-published"]), y)
     first = {part: [r["bag"] for r in published if r["split"] == 0 and r["part"] == part] for part in
              ("train", "stop", "measured")}  # fmt: skip
     assert first["train"] == first["stop"] == first["measured"] and len(first["train"]) == 73

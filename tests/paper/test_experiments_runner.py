@@ -9,10 +9,10 @@ import pandas as pd
 import pytest
 from threadpoolctl import threadpool_limits
 
+from psimil.cluster import workforce
 from psimil.foundations.errors import InputError, MissingFile
 from psimil.paper.experiments import runner
-from psimil.paper.experiments.job import Job
-from psimil.paper.experiments.plans import plan
+from psimil.paper.experiments.plans import Job, plan
 from psimil.paper.experiments.records import Records
 from psimil.paper.experiments.runner import run_jobs, runnable
 from psimil.paper.experiments.trial import Trial
@@ -128,8 +128,8 @@ def test_an_address_that_is_none(tmp_path):
 
 def test_an_address_where_nobody_listens(tmp_path, monkeypatch):
     pytest.importorskip("distributed")
-    assert runner.PATIENCE <= 15
-    monkeypatch.setattr(runner, "PATIENCE", 1)
+    assert workforce.ANSWER_WITHIN <= 15
+    monkeypatch.setattr(workforce, "ANSWER_WITHIN", 1)
     assert refused("tcp://127.0.0.1:9", tmp_path) < 60
 
 

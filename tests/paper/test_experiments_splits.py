@@ -11,9 +11,8 @@ from psimil.datasets import load_musk1, load_musk2, mnist_features
 from psimil.foundations.errors import MissingFile
 from psimil.paper.experiments import cohorts
 from psimil.paper.experiments.cohorts import load_cohort, rows_of
-from psimil.paper.experiments.job import Job
-from psimil.paper.experiments.material import gather, split_of
-from psimil.paper.experiments.splits import nested_split, paper_split, published_split
+from psimil.paper.experiments.plans import Job
+from psimil.paper.experiments.trial_data import gather, nested_split, paper_split, published_split, split_of
 
 MUSK = load_musk1()[1]
 MNIST = np.arange(7000) % 2

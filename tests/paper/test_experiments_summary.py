@@ -10,11 +10,11 @@ from scipy import stats
 from psimil.foundations.errors import InputError
 from psimil.paper.experiments.summary import (
     cnn_table,
+    difference_in_words,
     paired_tests,
     score_table,
     selected,
     time_table,
-    verdict_in_words,
 )
 
 SCORES = ("accuracy", "f1", "auc", "log_loss", "brier", "ece")
@@ -162,10 +162,10 @@ def test_paired_tests_compare_only_what_can_be_compared():
         (0.0, 0.0, False, "no clear difference"),
     ],
 )
-def test_verdict_in_words(difference, p, smaller, words):
-    assert verdict_in_words(difference, p, smaller_is_better=smaller) == words
+def test_difference_in_words(difference, p, smaller, words):
+    assert difference_in_words(difference, p, smaller_is_better=smaller) == words
 
 
 def test_a_verdict_needs_a_p_value():
     with pytest.raises(InputError, match="p value"):
-        verdict_in_words(0.1, float("nan"))
+        difference_in_words(0.1, float("nan"))

@@ -11,11 +11,11 @@ from psimil import GVGPMIL, RBF, VGPMIL
 from psimil.datasets import LabelledBags, load_musk1, make_bags
 from psimil.foundations.errors import InputError
 from psimil.paper.experiments import trial as trials
-from psimil.paper.experiments.job import Job
-from psimil.paper.experiments.material import TO_CQ500, TO_RSNA, split_of
 from psimil.paper.experiments.models import CANDIDATES, REGISTRY, entry
+from psimil.paper.experiments.plans import Job
+from psimil.paper.experiments.scores import ModelOutput, restored
 from psimil.paper.experiments.trial import run_trial
-from psimil.paper.experiments.verdict import Verdict, restored
+from psimil.paper.experiments.trial_data import TO_CQ500, TO_RSNA, split_of
 from psimil.results.localisation import NAMES as INSIDE
 from psimil.results.localisation import auc_within_bags, closeness_to_middle, localisation_error
 from psimil.results.metrics import NAMES
@@ -133,7 +133,7 @@ def test_the_registry():
         assert (found.label == "G-VGPMIL") == name.startswith("gvgpmil")
 
 
-# Verdicts
+# ModelOutputs
 
 
 @pytest.mark.parametrize("aggregate", ["max", "noisy_or"])
@@ -143,7 +143,7 @@ def test_stored_arrays_give_the_prediction_back_bit_by_bit(model, aggregate, tmp
     truth = LabelledBags(bags, y, y_instances)
     fitted = model(n_inducing=8, aggregate=aggregate, hyperparameters=None, random_state=0).fit(bags, y)
     prediction = fitted.predict_dist(bags)
-    verdict = Verdict.of(fitted, truth)
+    verdict = ModelOutput.of(fitted, truth)
     np.savez(tmp_path / "stored.npz", **verdict.arrays(truth))
     with np.load(tmp_path / "stored.npz", allow_pickle=False) as archive:
         arrays = dict(archive)
@@ -168,7 +168,7 @@ def test_scores_inside_bags_are_in_rows_where_bags_have_an_order(ordered):
     chosen = (bags.in_order() if ordered else bags)[np.arange(8)]
     truth = LabelledBags(chosen, y[:8], y_instances[: len(chosen.X)])
     log_odds = np.random.default_rng(0).normal(size=len(chosen.X))
-    scores = Verdict(np.zeros(8), np.ones(8), instance_log_odds=log_odds).scores(truth)
+    scores = ModelOutput(np.zeros(8), np.ones(8), instance_log_odds=log_odds).scores(truth)
     asked = truth.y_instances, log_odds, chosen.offsets
     rows = np.concatenate([np.arange(n) for n in chosen.sizes])
     assert scores["instance_auc_within_bags"] == auc_within_bags(*asked)

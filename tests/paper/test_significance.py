@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from psimil.foundations.errors import InputError
-from psimil.paper.experiments.significance import compare, corrected_t_test
+from psimil.paper.experiments.summary import compare, corrected_t_test
 from psimil.results.referral_curve import area_under_referral, referral_curve
 
 

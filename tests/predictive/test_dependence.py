@@ -99,7 +99,7 @@ def test_copies_of_an_instance_in_a_model_agree_with_quadrature():
     draws = expit(-(mean + np.sqrt(variance) * np.random.default_rng(1).standard_normal(S))) ** 6
     error = 5 * draws.std() / np.sqrt(S)
     latent = model.latent(bags.X)
-    found = model.dependence(bags, latent, draws=S)
+    *_, found = model.dependence(bags, latent, draws=S)
     q = expected(lambda f: expit(-f), mean, np.sqrt(variance))
     assert np.exp(found.log_ratio[0] + 6 * np.log(q)) == pytest.approx(survival, abs=error)
     assert model.predict(bags).prob[0] == pytest.approx(1 - survival, abs=error * np.sqrt(S / 128))

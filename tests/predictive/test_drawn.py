@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from psimil.predictive.drawn import from_draws, joined
+from psimil.predictive.aggregates import joined
+from psimil.predictive.drawn import from_draws
 
 OFFSETS = np.array([0, 1, 4, 6])
 F = np.random.default_rng(0).normal([-1.0, 0.0, 2.0, -3.0, 1.0, -0.5], 1.5, size=(333, 6))

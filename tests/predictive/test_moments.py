@@ -5,8 +5,8 @@ import pytest
 from scipy.integrate import quad
 
 from problems import normal_grid, offsets_of
-from psimil.inference.prediction import BagLayout, Prediction
-from psimil.predictive.aggregates import Largest, NoisyOr
+from psimil.inference.prediction import Prediction
+from psimil.predictive.aggregates import AGGREGATES, Largest, NoisyOr
 from psimil.predictive.moments import InstanceMoments, instance_moments, sampled_moments
 
 MEANS = [-9.0, -3.0, -0.5, 0.0, 1.0, 4.0, 12.0]
@@ -43,9 +43,8 @@ def log_mean_sigma(mean, variance):
 def predict(mean, variance, sizes, level=0.9, aggregate="noisy_or"):
     mean, variance, offsets = np.asarray(mean, float), np.asarray(variance, float), offsets_of(sizes)
     instances = instance_moments(mean, variance)
-    return Prediction.build(
-        BagLayout(np.arange(len(sizes)), offsets), (mean, variance), instances, aggregate=aggregate, level=level
-    )
+    bags = AGGREGATES[aggregate].moments(instances, offsets)
+    return Prediction(np.arange(len(sizes)), offsets, None, mean, variance, instances, bags, aggregate, level=level)
 
 
 @pytest.mark.parametrize("variance", VARIANCES)

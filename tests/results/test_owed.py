@@ -8,11 +8,11 @@ from psimil.data.bagtable import BagTable
 from psimil.foundations.errors import InputError
 from psimil.model.context import context_names, in_context
 from psimil.model.kernels import Linear
+from psimil.results.feature_effects import feature_effects, owed_to_bag
 from psimil.results.model_card import model_card
 from psimil.results.result_file import NAME, check_result, read_result
 from psimil.results.result_set import ResultSet
 from psimil.results.tabular_results import tabular_results
-from psimil.results.telling import owed_to_bag, telling_features
 from tiny import problem, quick
 
 NAMES = ("a", "b", "c")
@@ -50,7 +50,7 @@ def test_the_share_of_each_is_what_it_adds_in_either_order(model):
 def test_of_a_linear_function_shares_are_sums_of_effects():
     bags, y, _ = problem()
     model = quick(context="bag", kernel=Linear(1.0)).fit(bags, y).model_
-    owed, told = owed_to_bag(model, bags), telling_features(model, bags, most=12)
+    owed, told = owed_to_bag(model, bags), feature_effects(model, bags, most=12)
     effects = np.empty((len(bags.X), 12))
     np.put_along_axis(effects, told.features, told.effects, axis=1)
     np.testing.assert_allclose(owed.own, effects[:, :3].sum(axis=1), atol=1e-9)
@@ -60,7 +60,7 @@ def test_of_a_linear_function_shares_are_sums_of_effects():
 def test_models_without_context_and_too_many_numbers_owe_nothing(model, monkeypatch):
     bags, y, _ = problem()
     assert owed_to_bag(quick().fit(bags, y).model_, bags) is None
-    monkeypatch.setattr("psimil.results.telling.LIMIT", 12 * len(bags.X) - 1)
+    monkeypatch.setattr("psimil.results.feature_effects.LIMIT", 12 * len(bags.X) - 1)
     assert owed_to_bag(model.model_, bags) is None
 
 
@@ -68,7 +68,7 @@ def test_results_tell_of_bags_and_come_back(model, tmp_path):
     bags, y, _ = problem()
     table = BagTable(Bags(bags.X, bags.offsets, feature_names=NAMES), y, None)
     results = tabular_results(table, model.predict_dist(bags), model)
-    owed, told = owed_to_bag(model.model_, bags), telling_features(model.model_, bags)
+    owed, told = owed_to_bag(model.model_, bags), feature_effects(model.model_, bags)
     assert results.feature_names == context_names(NAMES) and results.features.max() > 2
     np.testing.assert_array_equal(results.features, told.features)
     np.testing.assert_array_equal(results.values, np.take_along_axis(in_context(bags).X, told.features, axis=1))

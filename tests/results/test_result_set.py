@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from commands import call, fails, trained
-from psimil.files import tensor_file
+from psimil.files import sealed
 from psimil.files.rundir import opened
 from psimil.foundations.errors import DataWarning, InputError, MissingFile
 from psimil.predictive.drawn import Bounds
@@ -182,7 +182,7 @@ def test_what_breaks_the_schema_is_refused(fitted, tmp_path, change):
     change(tensors, texts, header)
     if tensors["text"] is packed:
         tensors["text"] = np.frombuffer(json.dumps(texts).encode(), np.uint8)
-    tensor_file.write_tensors(tmp_path / NAME, KIND, {k: np.ascontiguousarray(v) for k, v in tensors.items()}, header)
+    sealed.write_tensors(tmp_path / NAME, KIND, {k: np.ascontiguousarray(v) for k, v in tensors.items()}, header)
     with pytest.raises(InputError, match=r"^results\.safetensors: ") as caught:
         ResultSet.load(tmp_path)
     assert str(tmp_path) not in str(caught.value) and "bag/é" not in str(caught.value)
@@ -191,7 +191,7 @@ def test_what_breaks_the_schema_is_refused(fitted, tmp_path, change):
 def test_an_unbroken_copy_is_read(fitted, tmp_path):
     results_of(fitted, IDS["text"]).write(tmp_path / NAME)
     tensors, _, header = read_result(tmp_path / NAME)
-    tensor_file.write_tensors(tmp_path / NAME, KIND, tensors, header)
+    sealed.write_tensors(tmp_path / NAME, KIND, tensors, header)
     assert len(ResultSet.load(tmp_path)) == 20
 
 
@@ -223,7 +223,7 @@ def test_a_missing_and_a_foreign_file_are_told_apart(fitted, tmp_path):
 def test_a_file_above_the_limit_is_not_read_and_never_written(fitted, tmp_path, monkeypatch):
     results = results_of(fitted)
     results.write(tmp_path / NAME)
-    monkeypatch.setattr(tensor_file, "MAX_BYTES", 1000)
+    monkeypatch.setattr(sealed, "MAX_BYTES", 1000)
     with pytest.raises(InputError, match="above the limit"):
         ResultSet.load(tmp_path)
     monkeypatch.setattr("psimil.results.result_set.MAX_BYTES", 1000)

@@ -14,7 +14,7 @@ BYTES = 8 * 5 * 2  # of the features
 
 @pytest.fixture(params=[BYTES, BYTES - 1, BYTES // 2, 33], ids=lambda size: f"blocks of {size}")
 def path(request, tmp_path, monkeypatch):
-    for module in (store.digest, store.manifest, store.reader):
+    for module in (store.digest, store.manifest):
         monkeypatch.setattr(module, "BLOCK", request.param)
     with StoreWriter(tmp_path / "store", 2, dtype="float64") as writer:
         writer.add(np.arange(10.0).reshape(5, 2), 1, "a")

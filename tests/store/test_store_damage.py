@@ -83,7 +83,7 @@ def test_a_disk_that_fails(path, monkeypatch):
     def broken(*_):
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr("psimil.store.reader.digest_file", broken)
+    monkeypatch.setattr("psimil.store.digest.BlockCheck._sha256", broken)
     with pytest.raises(InputError, match=r"part-0001/features\.bin of the store cannot be read: input/output error"):
         verify_store(path)
 

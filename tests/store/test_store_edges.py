@@ -8,11 +8,11 @@ import pytest
 from psimil.foundations.errors import InputError
 from psimil.store import StoreWriter, open_store
 from psimil.store.digest import HashedFile
-from psimil.store.part import PartWriter
+from psimil.store.segment import SegmentWriter
 
 
 def test_of_rows_in_any_order_the_first_bad_value_of_the_part_is_named(tmp_path):
-    part = PartWriter(tmp_path / "part-0001", 1, "float32")
+    part = SegmentWriter(tmp_path / "part-0001", 1, "float32")
     part.plan(["a", "b"], np.array([2, 2]))
     part.place(np.array([3, 1, 0, 2]), np.array([[np.nan], [np.inf], [0.0], [np.nan]]))
     with pytest.raises(InputError, match="3 non-finite values, first at bag a, instance 1, feature 0"):

@@ -4,12 +4,11 @@ import pytest
 
 from psimil.foundations.errors import InputError
 from psimil.store.digest import Digest
-from psimil.store.layout import FEATURES, IDS, LABELS, OFFSETS, expected_bytes
-from psimil.store.manifest import Manifest, Part, decoded
+from psimil.store.manifest import FEATURES, IDS, LABELS, OFFSETS, Manifest, Segment, decoded, expected_bytes
 
 SIZES = {**expected_bytes(2, 3, 1, "float32"), IDS: 10}
 FILES = {name: Digest(SIZES[name], "0" * 64) for name in (FEATURES, OFFSETS, LABELS, IDS)}
-MANIFEST = Manifest("float32", 1, "text", (Part("part-0001", 2, 3, FILES),))
+MANIFEST = Manifest("float32", 1, "text", (Segment("part-0001", 2, 3, FILES),))
 
 
 def test_what_was_encoded_is_decoded():

@@ -7,10 +7,11 @@ import pandas as pd
 import pytest
 
 from psimil import Bags, datasets
+from psimil.data import archives, chunks
+from psimil.data.archives import ArchivedRows
+from psimil.data.tabular import Table
 from psimil.foundations.errors import InputError
-from psimil.store import archive, chunks, import_bags
-from psimil.store.chunks import ArchivedRows
-from psimil.store.tabular import Table
+from psimil.store import import_bags
 
 
 class Told:
@@ -97,11 +98,11 @@ def test_an_archive_may_hold_as_much_beside_its_matrix_as_the_limit_says(tmp_pat
     np.savez(path, X=np.ones((3, 1)), bag_ids=[1, 1, 2])
     with zipfile.ZipFile(path) as members:
         beside = members.getinfo("bag_ids.npy").file_size
-    monkeypatch.setattr(archive, "MAX_BYTES", beside)
-    assert archive.Archive(path).ids.tolist() == [1, 2]
-    monkeypatch.setattr(archive, "MAX_BYTES", beside - 1)
+    monkeypatch.setattr(archives, "MAX_BYTES", beside)
+    assert archives.Archive(path).ids.tolist() == [1, 2]
+    monkeypatch.setattr(archives, "MAX_BYTES", beside - 1)
     with pytest.raises(InputError, match="content beside X is above the limit"):
-        archive.Archive(path)
+        archives.Archive(path)
 
 
 @pytest.mark.parametrize("names", [None, ["a", "b"]])
@@ -112,10 +113,10 @@ def test_features_of_an_archive_have_names_where_names_are_given_or_chosen(tmp_p
     np.savez(path, X=np.array([[1.0, 2.0]]), bag_ids=["x"], **arrays)
     if chosen is not None and not set(chosen) <= set(names or ["0", "1"]):
         with pytest.raises(InputError, match="has no column"):
-            archive.Archive(path, chosen)
+            archives.Archive(path, chosen)
         return
     expected = names if chosen is None else chosen
-    assert archive.Archive(path, chosen).feature_names == (None if expected is None else tuple(expected))
+    assert archives.Archive(path, chosen).feature_names == (None if expected is None else tuple(expected))
 
 
 def test_a_bag_may_have_a_name_that_means_missing_elsewhere(tmp_path):

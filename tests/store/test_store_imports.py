@@ -7,8 +7,9 @@ import pandas as pd
 import pytest
 
 from psimil import Bags, datasets
+from psimil.data import chunks, tabular
 from psimil.foundations.errors import DataWarning, InputError, MissingFile
-from psimil.store import StoredBags, chunks, import_bags, open_store, tabular
+from psimil.store import StoredBags, import_bags, open_store
 from psimil.store.tables import read_bags
 
 

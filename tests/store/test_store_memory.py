@@ -9,8 +9,9 @@ import pandas as pd
 import pytest
 
 from psimil import Bags
+from psimil.data import chunks
 from psimil.foundations.errors import InputError
-from psimil.store import chunks, import_bags, open_store, verify_store
+from psimil.store import import_bags, open_store, verify_store
 
 IMPORT = """
 import sys

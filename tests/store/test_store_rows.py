@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from psimil.store.rows import FileRows, PartedRows
+from psimil.store.rows import FileRows, SegmentedRows
 
 ROWS = np.arange(14.0).reshape(7, 2)
 SLICES = [slice(None), slice(2, 5), slice(3, 3), slice(5, 2), slice(-2, None), slice(6, 99), slice(7, 9), slice(0, 0)]
@@ -26,7 +26,7 @@ def test_slices_of_a_file(file_rows, rows):
 @pytest.mark.parametrize("cuts", [(3,), (1, 6), (2, 4)], ids=str)
 @pytest.mark.parametrize("rows", [*SLICES, slice(None, None, 2), slice(5, 1, -2), slice(3, 4), slice(2, 3)], ids=str)
 def test_slices_of_parts(cuts, rows):
-    parted = PartedRows(np.split(ROWS, cuts))
+    parted = SegmentedRows(np.split(ROWS, cuts))
     np.testing.assert_array_equal(parted[rows], ROWS[rows])
     assert parted[rows].shape == ROWS[rows].shape
     assert parted.nbytes == ROWS.nbytes

@@ -161,7 +161,7 @@ def test_one_writer_at_a_time(path):
         with pytest.raises(OutputError, match="another process is writing"):
             StoreWriter(path, 2, append=True)
         writer.add([[7, 8]], id="three")
-    assert writer._part is None
+    assert writer._segment is None
     with pytest.raises(InputError, match="finished"):
         writer.add([[7, 8]], id="four")
     assert len(open_store(path)) == 3
@@ -260,7 +260,8 @@ def test_checksums_of_blocks(tmp_path, monkeypatch):
     assert digests[0] == digests[1] == digest_file(tmp_path / "not")
     assert digests[0].bytes == 25 and len(digests[0].blocks) == 3
     (tmp_path / "not").write_bytes(data[:11] + b"x" + data[12:])
-    assert digests[0].difference(digest_file(tmp_path / "not")) == " between bytes 10 and 20"
+    with pytest.raises(InputError, match="not of the store was changed: its checksum differs between bytes 10 and 20"):
+        list(digest.BlockCheck(tmp_path / "not", digests[0], "not").again())
 
 
 def test_verify_tells_its_progress(path):

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from psimil.data.bagtable import BagTable
-from psimil.data.frames import table_from_frame
+from psimil.data.tabular import Table
 from psimil.files.csv_table import write_table
 from psimil.foundations.errors import DataWarning, InputError, MissingFile, OutputError
 from psimil.store.tables import read_bags
@@ -208,7 +208,7 @@ def test_repeated_columns_in_parquet(tmp_path):
 def test_repeated_columns_in_a_frame():
     frame = pd.DataFrame([[1, 2.0, 3.0]], columns=["bag", "f", "f"])
     with pytest.raises(InputError, match='the table has more than one column "f"'):
-        table_from_frame(frame)
+        Table(lambda: iter([frame]), "the table")
 
 
 # Writing

@@ -5,7 +5,7 @@ import json
 import numpy as np
 from safetensors.numpy import load, save
 
-from psimil.files.model_file import _digest
+from psimil.files.sealed import checksum
 
 
 def take_apart(data):
@@ -18,7 +18,7 @@ def put_together(tensors, text):
     """A file whose checksum is right, whatever it holds."""
     text = text if isinstance(text, str) else json.dumps(text)
     tensors = {k: np.ascontiguousarray(v) for k, v in tensors.items()}
-    return save(tensors, metadata={"psimil": text, "sha256": _digest(tensors, text)})
+    return save(tensors, metadata={"psimil": text, "sha256": checksum(tensors, text)})
 
 
 def raw_file(header, body=b""):

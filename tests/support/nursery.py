@@ -177,7 +177,7 @@ def serve():
 
     import psimil.cli.config
     import psimil.cli.fitted
-    import psimil.cli.results
+    import psimil.cli.score_tables
     import psimil.cluster.checkpoint
     import psimil.estimators.psi_vgpmil
     import psimil.files.rundir

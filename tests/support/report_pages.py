@@ -4,7 +4,8 @@ from html.parser import HTMLParser
 
 import numpy as np
 
-from psimil.inference.prediction import BagLayout, Prediction
+from psimil.inference.prediction import Prediction
+from psimil.predictive.aggregates import NoisyOr
 from psimil.predictive.moments import instance_moments
 from psimil.results.result_set import ResultSet
 
@@ -16,15 +17,16 @@ def predicted(n_bags=6, size=4, ids=None, seed=0):
     rng = np.random.default_rng(seed)
     mean, variance = rng.normal(-1, 3, n_bags * size), rng.uniform(0.1, 2, n_bags * size)
     ids = np.arange(n_bags) if ids is None else np.asarray(ids)
-    bags = BagLayout(ids, np.arange(0, n_bags * size + 1, size))
-    return Prediction.build(bags, (mean, variance), instance_moments(mean, variance), aggregate="noisy_or")
+    instances, offsets = instance_moments(mean, variance), np.arange(0, n_bags * size + 1, size)
+    bags = NoisyOr().moments(instances, offsets)
+    return Prediction(ids, offsets, None, mean, variance, instances, bags, "noisy_or")
 
 
 def feature_results(n_bags=6, size=4, *, ids=None, names=("width", "height"), **how):
     """Bags of numbers with two telling features each."""
     N = n_bags * size
-    telling = (np.tile([1, 0], (N, 1)), np.random.default_rng(1).normal(0, 50, (N, 2)), np.full((N, 2), -0.25))
-    return ResultSet.of(predicted(n_bags, size, ids), telling=telling, feature_names=names, **how)
+    effects = (np.tile([1, 0], (N, 1)), np.random.default_rng(1).normal(0, 50, (N, 2)), np.full((N, 2), -0.25))
+    return ResultSet.of(predicted(n_bags, size, ids), effects=effects, feature_names=names, **how)
 
 
 def scan_results(n_bags=3, size=8, **how):

@@ -8,27 +8,27 @@ import sys
 import tempfile
 import threading
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from fastapi.testclient import TestClient
 
-from psimil.ct.cohort import ReadingRules
-from psimil.ct.identity import Hasher
-from psimil.ct.index import index_folder
-from psimil.ct.phantom_files import write_phantoms
-from psimil.ct.series import read_series
-from psimil.ct.windows import BLOOD, apply_windows
+from psimil.ct.phantom.studies import write_phantoms
+from psimil.ct.scans.cohort import ReadingRules
+from psimil.ct.scans.identity import Hasher
+from psimil.ct.scans.index import index_folder
+from psimil.ct.scans.series import read_series
+from psimil.ct.scans.windows import BLOOD, apply_windows
 from psimil.datasets import digits_bags, make_bags
-from psimil.inference.prediction import BagLayout, Prediction
+from psimil.inference.prediction import Prediction
+from psimil.predictive.aggregates import NoisyOr
 from psimil.predictive.moments import instance_moments
 from psimil.results.result_set import ResultSet
 from psimil.viewer.app import create_app
 from psimil.viewer.feedback_store import FeedbackStore
 from psimil.viewer.server import bound_socket, server_of
 from psimil.viewer.settings import Settings
-from psimil.viewer.viewed import Viewed
+from psimil.viewer.state import ViewerState
 from psimil.viewer.volumes import volumes_of
 
 HASHER = Hasher(b"0" * 32)
@@ -41,9 +41,10 @@ def predicted(mean, offsets, ids, seed=0, novelty=None):
     rng = np.random.default_rng(seed)
     mean = np.asarray(mean, dtype=np.float64)
     variance = rng.uniform(0.1, 2.0, len(mean))
-    bags = BagLayout(np.asarray(ids), np.asarray(offsets))
-    found = Prediction.build(bags, (mean, variance), instance_moments(mean, variance), aggregate="noisy_or")
-    return replace(found, instance_novelty=novelty)
+    instances, offsets = instance_moments(mean, variance), np.asarray(offsets)
+    bags = NoisyOr().moments(instances, offsets)
+    found = (np.asarray(ids), offsets, None, mean, variance, instances, bags, "noisy_or")
+    return Prediction(*found, instance_novelty=novelty)
 
 
 def strange(offsets, every=4):
@@ -64,7 +65,7 @@ def feature_results(n_bags=30, ids=None, notes=None, feature_names=None, seed=0)
         ),
         truth=np.where(np.arange(n_bags) % 5 == 4, -1, y),
         instance_truth=np.where(np.arange(len(bags.X)) % 3 == 0, y_instances, -1),
-        telling=(order, values, 0.5 * values),
+        effects=(order, values, 0.5 * values),
         owed=(0.25 * bags.X[:, 0], 0.5 * bags.X[:, 1]),
         feature_names=feature_names or ("width", "height", "mass", "charge"),
         notes=notes,
@@ -117,7 +118,7 @@ def viewed_of(kind, folder, *, show_ids=False, **how):
         volumes = volumes_of(studies, results.series, ReadingRules(), HASHER)
     else:
         results = {"features": feature_results, "images": image_results}[kind](**how)
-    return Viewed(results, FeedbackStore(folder), volumes, show_ids=show_ids)
+    return ViewerState(results, FeedbackStore(folder), volumes, show_ids=show_ids)
 
 
 class Browser(TestClient):

@@ -7,7 +7,7 @@ import pytest
 
 import psimil.viewer
 from chromium import why_not
-from psimil.ct.cohort import ReadingRules
+from psimil.ct.scans.cohort import ReadingRules
 from psimil.viewer.volumes import volumes_of
 from viewed import HASHER, ct_results, feature_results, image_results
 

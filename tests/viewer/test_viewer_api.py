@@ -10,9 +10,9 @@ from psimil.figures import reliability_table
 from psimil.report.calls import Words, difference_words, reason_words, threshold_words
 from psimil.results.localisation import auc_within_bags, closeness_to_middle, localisation_error
 from psimil.results.metrics import bag_metrics
+from psimil.viewer.app import TYPES, static_files
 from psimil.viewer.feedback_store import FeedbackStore
-from psimil.viewer.pages import TYPES, static_files
-from psimil.viewer.viewed import Viewed
+from psimil.viewer.state import ViewerState
 from viewed import Browser, feature_results, viewed_of
 
 ROW = {
@@ -67,7 +67,7 @@ def test_the_set_is_counted(client):
 def test_a_bag_whose_instances_are_called_unlike_it_says_why(tmp_path):
     results = feature_results()
     unlike = replace(results, prediction=replace(results.prediction, threshold=1 - 1e-12, instance_threshold=0.1))
-    client = Browser(Viewed(unlike, FeedbackStore(tmp_path)))
+    client = Browser(ViewerState(unlike, FeedbackStore(tmp_path)))
     said = [client.get(f"/api/bags/{row['key']}").json()["difference"] for row in bags(client)]
     words = Words.of("features")
     assert said == [difference_words(unlike.prediction, n, words) for n in unlike.by_probability()] and any(said)
@@ -75,11 +75,11 @@ def test_a_bag_whose_instances_are_called_unlike_it_says_why(tmp_path):
 
 def test_without_truth_there_are_no_scores(tmp_path):
     results = replace(feature_results(), truth=np.full(30, -1, np.int8))
-    summary = Browser(Viewed(results, FeedbackStore(tmp_path))).get("/api/set").json()
+    summary = Browser(ViewerState(results, FeedbackStore(tmp_path))).get("/api/set").json()
     assert (summary["has_truth"], summary["scores"], summary["reliability"]) == (False, None, None)
     assert summary["inside"] is not None  # of the instances whose label is known
     nothing = replace(results, instance_truth=np.full_like(results.instance_truth, -1))
-    assert Browser(Viewed(nothing, FeedbackStore(tmp_path))).get("/api/set").json()["inside"] is None
+    assert Browser(ViewerState(nothing, FeedbackStore(tmp_path))).get("/api/set").json()["inside"] is None
 
 
 def told(value):
@@ -106,7 +106,7 @@ def test_what_is_found_inside_bags_is_told(client):
 def test_the_rows_of_a_chain_are_in_order(tmp_path):
     results = feature_results()
     chain = replace(results, model=dict(results.model) | {"labels": "a chain, neighbours linked by J = 1"})
-    inside = Browser(Viewed(chain, FeedbackStore(tmp_path))).get("/api/set").json()["inside"]
+    inside = Browser(ViewerState(chain, FeedbackStore(tmp_path))).get("/api/set").json()["inside"]
     rows = np.concatenate([np.arange(n) for n in np.diff(results.prediction.offsets)])
     error = localisation_error(
         results.instance_truth, results.prediction.instance_log_odds, results.prediction.offsets, rows
@@ -244,7 +244,7 @@ def test_what_instances_owe_to_their_bags_is_told_where_it_is_known(features, sc
 def test_names_are_numbers_unless_asked_for(tmp_path):
     ids = [f"patient {n}" for n in range(30)]
     for show_ids, expected in ((False, "bag 4"), (True, "patient 3")):
-        client = Browser(Viewed(feature_results(ids=ids), FeedbackStore(tmp_path), show_ids=show_ids))
+        client = Browser(ViewerState(feature_results(ids=ids), FeedbackStore(tmp_path), show_ids=show_ids))
         assert client.get(f"/api/bags/{client.viewed.keys[3]}").json()["id"] == expected
         assert ("patient" in client.get("/api/bags").text) == show_ids
 
@@ -265,7 +265,7 @@ def test_unknown_things_are_404_and_other_methods_405(features):
 
 def test_keys_are_new_at_every_start(tmp_path):
     results = feature_results()
-    first, second = (Viewed(results, FeedbackStore(tmp_path)) for _ in range(2))
+    first, second = (ViewerState(results, FeedbackStore(tmp_path)) for _ in range(2))
     assert not set(first.keys) & set(second.keys) and len(set(first.keys)) == len(results)
 
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from chromium import why_not
-from psimil.ct.cohort import ReadingRules
-from psimil.ct.windows import BLOOD, BONE, BRAIN, SOFT
+from psimil.ct.scans.cohort import ReadingRules
+from psimil.ct.scans.windows import BLOOD, BONE, BRAIN, SOFT
 from psimil.predictive.referral import UNLIKE
 from psimil.report.calls import Words, reason_words
 from psimil.viewer.volumes import volumes_of

@@ -10,7 +10,7 @@ from psimil.foundations.errors import InputError
 from psimil.results.feedback import Feedback, read_feedback, write_feedback
 from psimil.viewer import feedback_store
 from psimil.viewer.feedback_store import FeedbackStore
-from psimil.viewer.viewed import Viewed
+from psimil.viewer.state import ViewerState
 from viewed import Browser, feature_results, viewed_of
 
 IDS = [f"=patient {n}" for n in range(30)]
@@ -18,7 +18,7 @@ IDS = [f"=patient {n}" for n in range(30)]
 
 @pytest.fixture
 def client(tmp_path):
-    return Browser(Viewed(feature_results(ids=IDS), FeedbackStore(tmp_path)))
+    return Browser(ViewerState(feature_results(ids=IDS), FeedbackStore(tmp_path)))
 
 
 def tell(client, **body):
@@ -33,7 +33,7 @@ def test_an_entry_is_stored_and_shown(client, tmp_path):
     called = int(found.instance_prob[client.viewed.results.instances_of(3).start + 1] >= found.instance_threshold)
     assert kept["called"] == called and kept["known"] == 1 - called and kept["note"] == "=artefact\nof motion"
     (entry,) = read_feedback(tmp_path / "feedback.csv")
-    seen = client.viewed.results.seen(3, 1)
+    seen = {one.name: one.value for one in client.viewed.results.effects_of(3, 1)}
     assert entry == Feedback(IDS[3], 1, "disagree", "=artefact\nof motion", called, kept["when"], seen)
     shown = client.get(f"/api/bags/{client.viewed.keys[3]}").json()["instances"][1]["telling"]
     assert len(seen) > 0 and {one["name"]: one["value"] for one in shown} == pytest.approx(seen)
@@ -51,7 +51,7 @@ def test_a_verdict_on_another_models_call_keeps_the_label_that_was_given(tmp_pat
         Feedback(IDS[3], None, "agree", "", 1 - called[0], "2026-01-02T03:04:05Z"),
         Feedback(IDS[3], 0, "disagree", "", 1 - called[1], "2026-01-02T03:04:05Z"),
     ])  # fmt: skip
-    client = Browser(Viewed(results, FeedbackStore(tmp_path)))
+    client = Browser(ViewerState(results, FeedbackStore(tmp_path)))
     bag = client.get(f"/api/bags/{client.viewed.keys[3]}").json()
     assert (bag["verdict"], bag["instances"][0]["verdict"]) == ("disagree", "agree")
 
@@ -77,7 +77,7 @@ def test_newer_words_replace_older_ones_and_none_take_them_away(client, tmp_path
 
 def test_feedback_is_there_at_the_next_start(client, tmp_path):
     tell(client, instance=0, verdict="disagree", note="look again")
-    again = Browser(Viewed(client.viewed.results, FeedbackStore(tmp_path)))
+    again = Browser(ViewerState(client.viewed.results, FeedbackStore(tmp_path)))
     assert again.get(f"/api/bags/{again.viewed.keys[3]}").json()["instances"][0]["note"] == "look again"
 
 

@@ -14,7 +14,7 @@ import httpx2 as httpx
 import pytest
 
 from psimil.foundations.errors import OutputError
-from psimil.viewer import protocol, security
+from psimil.viewer import security, server
 from psimil.viewer.server import bound_socket
 from viewed import serving, viewed_of
 
@@ -140,7 +140,7 @@ def test_ranges_are_ignored(settings):
 
 
 def test_a_head_that_does_not_end_is_cut_off(viewed, monkeypatch):
-    monkeypatch.setattr(protocol, "SECONDS", 0.3)
+    monkeypatch.setattr(server, "SECONDS", 0.3)
     with serving(viewed) as settings, connected(settings) as silent, connected(settings) as slow:
         with contextlib.suppress(ConnectionError):
             for byte in b"GET /api/set HTTP/1.1\r\n" * 3:
@@ -151,7 +151,7 @@ def test_a_head_that_does_not_end_is_cut_off(viewed, monkeypatch):
 
 
 def test_a_second_head_has_its_own_time(viewed, monkeypatch):
-    monkeypatch.setattr(protocol, "SECONDS", 0.5)
+    monkeypatch.setattr(server, "SECONDS", 0.5)
     with serving(viewed) as settings, connected(settings) as connection:
         for _ in range(2):
             connection.sendall(head(settings))
@@ -173,7 +173,7 @@ def test_a_body_that_does_not_end_is_cut_off(viewed, monkeypatch):
 
 
 def test_a_client_that_does_not_read_is_cut_off(viewed, monkeypatch):
-    monkeypatch.setattr(protocol, "SECONDS", 0.5)
+    monkeypatch.setattr(server, "SECONDS", 0.5)
     monkeypatch.setitem(security.HEADERS, "X-Filler", "a")
     with serving(viewed) as settings:
         before = descriptors(os.getpid())

@@ -7,7 +7,7 @@ import pytest
 
 from chromium import Visit, why_not
 from psimil.viewer.feedback_store import FeedbackStore
-from psimil.viewer.viewed import Viewed
+from psimil.viewer.state import ViewerState
 from viewed import feature_results, serving
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
@@ -60,7 +60,7 @@ def hostile():
 @pytest.fixture
 def visited(browser, hostile, tmp_path):
     """A browser that would run injected scripts: the policy that forbids them is switched off."""
-    with serving(Viewed(hostile, FeedbackStore(tmp_path), show_ids=True), show_ids=True) as settings:
+    with serving(ViewerState(hostile, FeedbackStore(tmp_path), show_ids=True), show_ids=True) as settings:
         visited = Visit(browser, settings, bypass_csp=True)
         yield visited
         visited.close()
@@ -128,7 +128,7 @@ def test_every_bag_shows_markup_as_text(visited):
 
 
 def test_scripts_and_pages_hold_no_markup_from_data():
-    from psimil.viewer.pages import static_files
+    from psimil.viewer.app import static_files
 
     text = b"".join(data for name, data in static_files().items() if name.endswith(".js")).decode()
     for way in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "Function(", "DOMParser"):

@@ -7,9 +7,9 @@ import pytest
 from pydicom.datadict import keyword_for_tag
 from pydicom.dataset import Dataset
 
-from psimil.ct.cohort import ReadingRules
+from psimil.ct.scans.cohort import ReadingRules
 from psimil.viewer.feedback_store import FeedbackStore
-from psimil.viewer.viewed import Viewed
+from psimil.viewer.state import ViewerState
 from psimil.viewer.volumes import volumes_of
 from viewed import HASHER, Browser, ct_results
 
@@ -53,7 +53,7 @@ def client(tmp_path):
         mark(path)
     (tmp_path / "results").mkdir()
     volumes = volumes_of(studies, results.series, ReadingRules(), HASHER)
-    return Browser(Viewed(results, FeedbackStore(tmp_path / "results"), volumes))
+    return Browser(ViewerState(results, FeedbackStore(tmp_path / "results"), volumes))
 
 
 def test_the_canary_stays_in_its_files(client, tmp_path, caplog, capfd):

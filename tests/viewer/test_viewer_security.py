@@ -239,7 +239,7 @@ def test_a_bug_is_told_without_its_words(client, monkeypatch, caplog):
     def broken(*_):
         raise RuntimeError(SECRET)
 
-    monkeypatch.setattr("psimil.viewer.bags_api.bag_list", broken)
+    monkeypatch.setattr("psimil.viewer.api.bag_list", broken)
     answer = client.get("/api/bags")
     assert answer.status_code == 500 and answer.json() == {"error": "this is a bug in psimil."}
     assert SECRET not in caplog.text and "RuntimeError" in caplog.text

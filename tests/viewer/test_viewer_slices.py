@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from psimil.viewer.settings import Settings
-from psimil.viewer.viewed import Viewed
+from psimil.viewer.state import ViewerState
 from viewed import Browser, viewed_of
 
 
@@ -69,7 +69,7 @@ def test_sprites_hold_the_thumbnails(client):
 
 
 def test_bags_without_dicom_have_thumbnails_only(scans):
-    viewed = Viewed(scans.viewed.results, scans.viewed.feedback)
+    viewed = ViewerState(scans.viewed.results, scans.viewed.feedback)
     client = Browser(viewed)
     key = viewed.keys[0]
     assert client.get(f"/api/bags/{key}").json()["image"]["kind"] == "thumbnail"

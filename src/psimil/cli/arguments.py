@@ -1,11 +1,19 @@
-"""Files and folders that a command was given in the wrong place: what they are, and what was probably meant."""
+"""Files and folders that a command is given: what they are, what they hold, and what was probably meant."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from psimil.cli.exits import UsageProblem
+from psimil.cli.exits import UsageProblem, check_memory
 from psimil.cli.next_steps import next_step
+
+if TYPE_CHECKING:
+    from psimil.data.bagtable import BagTable
+    from psimil.estimators.psi_vgpmil import PsiVGPMIL
+    from psimil.results.result_set import ResultSet
 
 MODEL, TABLE, PREDICTION, STORE = "a model", "a table of bags", "a prediction", "a store of bags"
 WANTED = {
@@ -60,3 +68,103 @@ def _kinds(path: Path) -> list[str]:
     if path.suffix == ".safetensors":
         return [FILES.get(path.name, MODEL)]
     return [TABLE] if path.suffix in TABLES else []
+
+
+def model_path(path: Path) -> Path:
+    """The model file that a path names: itself, or that of the run directory of a fit."""
+    return path / "model.safetensors" if path.is_dir() else path
+
+
+def load(path: Path) -> PsiVGPMIL:
+    """The model in a file or in the run directory of a fit."""
+    from psimil.estimators.psi_vgpmil import PsiVGPMIL
+
+    check_memory()
+    return PsiVGPMIL.load(model_path(path))
+
+
+def labelled(table: BagTable, path: Path) -> BagTable:
+    """The table, refused when it has no bag labels."""
+    from psimil.foundations.errors import InputError
+
+    if table.y is None:
+        raise InputError(f"{path.name} has no bag labels. Name their column with --label.")
+    return table
+
+
+def named_features(names: Sequence[str] | None, path: Path) -> Sequence[str] | None:
+    """The features to read from a file; None where the model finds them itself: in archives and stores."""
+    return None if names is None or path.is_dir() or path.name.endswith(".npz") else tuple(names)
+
+
+def check_columns(estimator: PsiVGPMIL, table: BagTable, path: Path) -> BagTable:
+    """The table with the features of the model in its order; refused where it lacks some of them.
+
+    For a model of 1.0.0, which knows no names, it is refused where it has others or another order.
+    """
+    from dataclasses import replace
+
+    from psimil.estimators.inputs import check_fingerprint_of, features_of
+    from psimil.foundations.errors import InputError
+
+    if estimator.n_features_in_ != len(table.feature_names) and table.bags.feature_names is None:
+        raise InputError(
+            f"model expects {estimator.n_features_in_} features, got {len(table.feature_names)} ({path.name})."
+        )
+    check_fingerprint_of(estimator.feature_fingerprint, table.bags)
+    names = getattr(estimator, "feature_names_in_", None)
+    bags = features_of(table.bags, estimator.n_features_in_, None if names is None else tuple(names))
+    return replace(table, bags=bags)
+
+
+def load_results(folder: Path, verb: str) -> ResultSet:
+    """The results in a folder.
+
+    Parameters
+    ----------
+    verb : the command that shows them, "view" or "report".
+
+    Raises
+    ------
+    MissingFile
+        When there are none; the message names the command that makes some.
+    """
+    from psimil.foundations.errors import MissingFile
+    from psimil.results.result_file import NAME
+    from psimil.results.result_set import ResultSet
+
+    if (folder / NAME).exists():
+        return ResultSet.load(folder)
+    inner = folder / "prediction"
+    if (inner / NAME).exists():
+        raise MissingFile(f"{folder} has its results in a folder of its own. Run: {next_step(verb, inner)}")
+    if (folder / "cnn.safetensors").exists():
+        step = next_step("ct", "predict", "DIR", "--model", folder, "--out", "runs/new")
+        raise MissingFile(f"{folder} holds a model and no results. Predict the scans of a folder DIR first: {step}")
+    if (folder / "model.safetensors").exists():
+        step = next_step("predict", folder, "BAGS", "--out", "runs/new")
+        raise MissingFile(f"{folder} holds a model and no results. Predict the bags of a file BAGS first: {step}")
+    if folder.is_file():
+        raise MissingFile(f"{folder} is a file. Name the folder of results that predict or ct predict wrote.")
+    what = "holds no results" if folder.is_dir() else "was not found"
+    raise MissingFile(
+        f"{folder} {what} ({NAME}). Name a folder that psimil predict or psimil ct predict wrote, or make one: "
+        f"{next_step('demo')}"
+    )
+
+
+def connected(address: str | None) -> AbstractContextManager[Any]:
+    """A client of the Dask scheduler at the address for as long as the block lasts; None without an address.
+
+    Examples
+    --------
+    >>> with connected(None) as client:
+    ...     client is None
+    True
+    """
+    if address is None:
+        return nullcontext()
+    from psimil.cluster import connect
+
+    client: AbstractContextManager[Any] = connect(address)
+    return client

@@ -90,7 +90,7 @@ def config_text(estimator: PsiVGPMIL, columns: dict[str, Any] | None = None) -> 
     >>> print(config_text(VGPMIL(n_inducing=5, H=100.0)).splitlines()[1])
     H = 100.0
     """
-    from psimil.files.schema import parameters_json
+    from psimil.files.model_file import parameters_json
 
     values = parameters_json({k: v for k, v in estimator.get_params(deep=False).items() if k not in NOT_IN_FILES})
     usual = type(estimator)().get_params(deep=False)

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from psimil.cli.ct_options import Folder, MaxPixels, Modalities, SeriesIds, ShowIds, Thickness, chosen, rules
+from psimil.cli.ct_options import Folder, chosen, shared
 from psimil.cli.exits import NOTE
-from psimil.cli.options import Debug, Json, Overwrite, Quiet
 from psimil.cli.shell import Shell
 
 if TYPE_CHECKING:
-    from psimil.ct.study import Series, Study
+    from psimil.ct.scans.study import Series, Study
 
 SHOWN = 50  # problems that are printed
 SHORT = {
@@ -23,24 +22,16 @@ SHORT = {
 
 
 def index(
+    context: typer.Context,
     directory: Folder,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="RUN", help="Also write the table of series to this run directory.")
     ] = None,
-    thickness: Thickness = 5.0,
-    series: SeriesIds = None,
-    modalities: Modalities = None,
-    max_pixels: MaxPixels = 4096,
-    show_ids: ShowIds = False,
-    overwrite: Overwrite = False,
-    as_json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
 ) -> None:
     """Show studies, series, slices, thickness and problems of a folder; no pixels are read."""
-    shell = Shell(as_json, quiet)
-    with shell.listening():
-        found, cohort = chosen(directory, show_ids, rules(thickness, series, False, modalities, max_pixels))
+    with Shell.of(context) as shell:
+        options = shared(context)
+        found, cohort = chosen(directory, options)
         reasons = {(part.study_id, part.id): part.reason for part in cohort.chosen}
         rows = [_row(study, part, reasons) for study in found.studies for part in study.series]
         if out is not None:
@@ -49,7 +40,7 @@ def index(
             from psimil.files.environment import environment
             from psimil.files.rundir import opened
 
-            with opened(out, overwrite=overwrite) as run:
+            with opened(out, overwrite=options["overwrite"]) as run:
                 run.start(environment())
                 run.write_table("series.csv", pd.DataFrame(rows))
                 run.finish()

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from psimil.cli.ct_options import Folder, MaxPixels, Modalities, SeriesIds, ShowIds, SkipBad, Thickness, chosen, rules
+from psimil.cli.ct_options import Folder, chosen, shared
 from psimil.cli.exits import NOTE
 from psimil.cli.next_steps import ways_to_look
-from psimil.cli.options import Debug, Json, Out, Overwrite, Quiet
+from psimil.cli.options import Out
 from psimil.cli.shell import Shell
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 
 def predict(
+    context: typer.Context,
     directory: Folder,
     model: Annotated[Path, typer.Option("--model", metavar="MODEL", help="Folder of ct train.", show_default=False)],
     out: Out,
@@ -27,33 +28,21 @@ def predict(
         Path | None,
         typer.Option("--truth", metavar="CSV", help="Slice labels: columns sop_instance_uid and label."),
     ] = None,
-    device: Annotated[str, typer.Option("--device", help="Torch device; tested on cpu alone.")] = "cpu",
-    thickness: Thickness = 5.0,
-    series: SeriesIds = None,
-    skip_bad: SkipBad = False,
-    modalities: Modalities = None,
-    max_pixels: MaxPixels = 4096,
-    show_ids: ShowIds = False,
-    overwrite: Overwrite = False,
-    as_json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
 ) -> None:
     """Write tables, figures, DICOM reports and what psimil view and psimil report show, for the scans of a folder."""
-    shell = Shell(as_json, quiet)
-    with shell.listening():
+    with Shell.of(context) as shell:
         from psimil.ct.pipeline import GP_FILE, CTPipeline
-        from psimil.ct.prediction import predict_cohort
-        from psimil.ct.results import write_results
-        from psimil.ct.slice_labels import read_slice_labels
+        from psimil.ct.report.run_files import write_results
+        from psimil.ct.report.scan_results import predict_cohort
+        from psimil.ct.scans.scan_labels import read_slice_labels
         from psimil.files.environment import environment
         from psimil.files.rundir import opened
         from psimil.report.calls import Words, referral_words, threshold_words
 
-        pipeline = CTPipeline.load(model, device=device)
-        with opened(out, overwrite=overwrite) as run:
-            how = rules(thickness, series, skip_bad, modalities, max_pixels)
-            _, cohort = chosen(directory, show_ids, how)
+        options = shared(context)
+        pipeline = CTPipeline.load(model, device=options["device"])
+        with opened(out, overwrite=options["overwrite"]) as run:
+            _, cohort = chosen(directory, options)
             with shell.progress(len(cohort), "reading") as step:
                 known = None if truth is None else read_slice_labels(truth)
                 results = predict_cohort(pipeline, cohort, truth=known, file=model / GP_FILE, progress=step)

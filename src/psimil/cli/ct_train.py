@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from psimil.cli.ct_options import Folder, MaxPixels, Modalities, SeriesIds, ShowIds, SkipBad, Thickness, chosen, rules
+from psimil.cli.ct_options import Folder, chosen, shared
 from psimil.cli.exits import NOTE
 from psimil.cli.next_steps import next_step
-from psimil.cli.options import Debug, Json, Overwrite, Quiet, choice
+from psimil.cli.options import Model
 from psimil.cli.shell import Shell
 
 if TYPE_CHECKING:
-    from psimil.ct.cohort import Cohort, Failure
     from psimil.ct.pipeline import CTPipeline
-    from psimil.ct.slices import Slices
+    from psimil.ct.scans.cohort import Cohort
+    from psimil.ct.scans.training_set import TrainingSet
     from psimil.files.workdir import Workdir
 
 CHECKPOINT, DONE = "cnn.checkpoint.safetensors", "summary.md"
@@ -26,6 +26,7 @@ OWN = (
 
 
 def train(
+    context: typer.Context,
     directory: Folder,
     labels: Annotated[
         Path,
@@ -46,9 +47,7 @@ def train(
     n_features: Annotated[
         int, typer.Option("--n-features", min=1, help="Features per slice; 8, 32 or 128 in the paper.")
     ] = 8,
-    model: Annotated[
-        str, typer.Option("--model", parser=choice("vgpmil", "gvgpmil"), metavar="MODEL", help="vgpmil or gvgpmil.")
-    ] = "vgpmil",
+    model: Model = "vgpmil",
     n_inducing: Annotated[int, typer.Option("--n-inducing", min=1, help="Inducing points.")] = 200,
     size: Annotated[int, typer.Option("--size", min=8, max=512, help="Pixels along a side of a slice.")] = 128,
     windows: Annotated[
@@ -60,61 +59,48 @@ def train(
         int,
         typer.Option("--joint-epochs", min=0, metavar="EPOCHS", help="Epochs of joint training of CNN and process."),
     ] = 0,
-    device: Annotated[str, typer.Option("--device", help="Torch device; tested on cpu alone.")] = "cpu",
-    seed: Annotated[int, typer.Option(min=0)] = 0,
-    thickness: Thickness = 5.0,
-    series: SeriesIds = None,
-    skip_bad: SkipBad = False,
-    modalities: Modalities = None,
-    max_pixels: MaxPixels = 4096,
-    show_ids: ShowIds = False,
-    overwrite: Overwrite = False,
-    as_json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
 ) -> None:
     """Train the attention CNN from one label per scan, then the Gaussian process on its features.
 
     Run the same command again after an interruption: the CNN continues after its last complete epoch, and the result is
     that of an uninterrupted run.
     """
-    shell = Shell(as_json, quiet)
-    with shell.listening():
-        from psimil.ct.labels import digest
+    with Shell.of(context) as shell:
         from psimil.ct.pipeline import CTPipeline
-        from psimil.ct.training_set import read_training_set
-        from psimil.ct.windows import read_windows
+        from psimil.ct.scans.training_set import digest, read_training_set
+        from psimil.ct.scans.windows import read_windows
         from psimil.estimators.psi_vgpmil import GVGPMIL, VGPMIL
         from psimil.files.workdir import open_workdir
 
+        options = shared(context)
+        seed = options["seed"]
         seen = read_windows(windows)
         process = GVGPMIL() if model == "gvgpmil" else VGPMIL(labels="chain")
         process.set_params(n_inducing=n_inducing, random_state=seed)
         config = {
             "command": "ct train", "n_features": n_features, "model": model, "n_inducing": n_inducing, "size": size,
-            "windows": windows, "epochs": epochs, "joint_epochs": joint_epochs, "seed": seed, "thickness": thickness,
-            "skip_bad": skip_bad, "labels": digest(labels),
+            "windows": windows, "epochs": epochs, "joint_epochs": joint_epochs, "seed": seed,
+            "thickness": options["thickness"], "skip_bad": options["skip_bad"], "labels": digest(labels),
             "feedback": None if feedback is None else digest(feedback),
         }  # fmt: skip
-        work = open_workdir(out, config, key="command", own=OWN, overwrite=overwrite)
+        work = open_workdir(out, config, key="command", own=OWN, overwrite=options["overwrite"])
         if (out / DONE).is_file():
             shell.say(
                 f"{out} holds this training, finished. Train another with --out, or again with --overwrite.", NOTE
             )
             shell.result(model=str(out), finished_before=True)
             return
-        how = rules(thickness, series, skip_bad, modalities, max_pixels)
-        _, cohort = chosen(directory, show_ids, how)
+        _, cohort = chosen(directory, options)
         with shell.progress(len(cohort), "reading") as step:
             found = read_training_set(cohort, labels, windows=seen, size=size, progress=step)
         if feedback is not None:
             found = found.corrected(feedback)
         with shell.progress(epochs + joint_epochs + 1, "training", at_most=True) as step:
             pipeline = CTPipeline(
-                n_features, size, seen, process, epochs=epochs, joint_epochs=joint_epochs, device=device,
+                n_features, size, seen, process, epochs=epochs, joint_epochs=joint_epochs, device=options["device"],
                 checkpoint=out / CHECKPOINT, callback=lambda record: step(_words(record)), random_state=seed,
             ).fit(found.slices, found.y, found.known)  # fmt: skip
-        facts = _write(work, pipeline, found.slices, found.y, found.failures, cohort)
+        facts = _write(work, pipeline, found, cohort)
         (out / CHECKPOINT).unlink(missing_ok=True)
         lines = [
             f"Trained on {facts['scans']} scans ({facts['positive']} positive) with {facts['slices']} slices; "
@@ -128,35 +114,27 @@ def train(
         shell.result(model=str(out), note=NOTE, **facts)
 
 
-def _write(
-    work: Workdir,
-    pipeline: CTPipeline,
-    slices: list[Slices],
-    y: Any,
-    failures: list[Failure],
-    cohort: Cohort,
-) -> dict[str, Any]:
+def _write(work: Workdir, pipeline: CTPipeline, found: TrainingSet, cohort: Cohort) -> dict[str, Any]:
     """Models and tables; what is worth saying about them."""
     from dataclasses import asdict
 
     import pandas as pd
 
     pipeline.save(work.path)
-    extractor = pipeline.extractor_
+    extractor, slices = pipeline.extractor_, found.slices
     work.write_table("history.csv", pd.DataFrame([asdict(record) for record in extractor.history_]))
-    work.write_table("failures.csv", pd.DataFrame([asdict(one) for one in failures], columns=["scan", "reason"]))
+    work.write_table("failures.csv", pd.DataFrame([asdict(one) for one in found.failures], columns=["scan", "reason"]))
     work.write_table("series.csv", cohort.table())
-    held_out = [number in set(extractor.held_out_) for number in range(len(slices))]
-    scans = pd.DataFrame({"scan": [part.id for part in slices], "label": y, "held_out_from_cnn": held_out})
-    scans["slices"] = [len(part) for part in slices]
-    work.write_table("scans.csv", scans)
-    best = extractor.history_[extractor.best_epoch_ - 1]
-    auc = best.validation_auc
+    held_out = set(extractor.held_out_)
+    scans = {"scan": [part.id for part in slices], "label": found.y}
+    scans |= {"held_out_from_cnn": [number in held_out for number in range(len(slices))]}
+    work.write_table("scans.csv", pd.DataFrame(scans | {"slices": [len(part) for part in slices]}))
+    auc = extractor.history_[extractor.best_epoch_ - 1].validation_auc
     return {
         "scans": len(slices),
-        "positive": int(sum(y)),
-        "slices": int(sum(len(part) for part in slices)),
-        "failures": len(failures),
+        "positive": int(sum(found.y)),
+        "slices": sum(map(len, slices)),
+        "failures": len(found.failures),
         "epochs": len(extractor.history_),
         "best_epoch": extractor.best_epoch_,
         "validation_auc": None if auc is None else round(auc, 4),

@@ -9,16 +9,14 @@ import typer
 
 from psimil.cli.arguments import STORE, TABLE, check_arguments
 from psimil.cli.exits import NOTE
+from psimil.cli.groups import EVERYWHERE, group
 from psimil.cli.options import (
     BagColumn,
-    Debug,
     DropNames,
     FeatureNames,
     InstanceColumn,
-    Json,
     LabelColumn,
     Positive,
-    Quiet,
     choice,
     names,
 )
@@ -31,17 +29,12 @@ SOURCE_HELP = "CSV, TSV, parquet or npz file with one row per instance, torchmil
 
 StoreFolder = Annotated[Path, typer.Argument(metavar="STORE", help="Folder of the store.", show_default=False)]
 
-data = typer.Typer(
-    name="data",
-    help="Stores: bags on disk for data that is larger than the memory.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-)
+data = group("data", help="Stores: bags on disk for data that is larger than the memory.", no_args_is_help=True)
 
 
-@data.command("import")
+@data.command("import", epilog=EVERYWHERE)
 def import_(
+    context: typer.Context,
     source: Annotated[Path, typer.Argument(metavar="SOURCE", help=SOURCE_HELP, show_default=False)],
     store: StoreFolder,
     bag: BagColumn = "bag",
@@ -56,22 +49,17 @@ def import_(
     dtype: Annotated[
         str | None,
         typer.Option(
-            "--dtype",
-            metavar="TYPE",
             parser=choice("float32", "float64"),
-            help="float32 or float64 on disk; float32, or what the store has, when left out.",
+            metavar="float32|float64",
+            help="On disk; float32, or what the store has, when left out.",
         ),
     ] = None,
     append: Annotated[bool, typer.Option("--append", help="Add to the store that is there.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the store that is there.")] = False,
-    as_json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
 ) -> None:
     """Write a store from files of any size, a few megabytes at a time."""
-    shell = Shell(as_json, quiet)
-    with shell.listening():
-        from psimil.cli.results import feature_lines
+    with Shell.of(context) as shell:
+        from psimil.cli.score_tables import feature_lines
         from psimil.store import import_bags
 
         check_arguments("data import", (source, TABLE), (store, STORE))
@@ -99,11 +87,10 @@ def import_(
         shell.result(store=str(store), feature_names=chosen, **_counts(manifest))
 
 
-@data.command()
-def verify(store: StoreFolder, as_json: Json = False, quiet: Quiet = False, debug: Debug = False) -> None:
+@data.command(epilog=EVERYWHERE)
+def verify(context: typer.Context, store: StoreFolder) -> None:
     """Read every file of a store and compare its checksum."""
-    shell = Shell(as_json, quiet)
-    with shell.listening():
+    with Shell.of(context) as shell:
         from psimil.store import open_store, read_manifest, verify_store
         from psimil.store.reader import verify_steps
 
@@ -114,11 +101,10 @@ def verify(store: StoreFolder, as_json: Json = False, quiet: Quiet = False, debu
         shell.result(store=str(store), whole=True, **_counts(manifest))
 
 
-@data.command()
-def info(store: StoreFolder, as_json: Json = False, quiet: Quiet = False, debug: Debug = False) -> None:
+@data.command(epilog=EVERYWHERE)
+def info(context: typer.Context, store: StoreFolder) -> None:
     """Show what a store holds: counts, labels, features, parts."""
-    shell = Shell(as_json, quiet)
-    with shell.listening():
+    with Shell.of(context) as shell:
         from psimil.store import open_store, read_manifest
 
         manifest, bags = read_manifest(store), open_store(store)
@@ -131,7 +117,7 @@ def info(store: StoreFolder, as_json: Json = False, quiet: Quiet = False, debug:
             "negative": 0 if bags.y is None else int((bags.y == 0).sum()),
             "instances_labelled": 0 if bags.y_instances is None else int((bags.y_instances >= 0).sum()),
         }
-        shell.table(str(store), ("fact", "value"), [[name, _shown(value)] for name, value in facts.items()])
+        shell.facts(str(store), facts)
         shell.say(NOTE)
         shell.result(**facts)
 
@@ -147,9 +133,3 @@ def _counts(manifest: Manifest) -> dict[str, Any]:
         "generation": manifest.generation,
         "bytes": manifest.size,
     }
-
-
-def _shown(value: Any) -> str:
-    if not isinstance(value, list):
-        return str(value)
-    return ", ".join(map(str, value[:4])) + (f", ... ({len(value)})" if len(value) > 4 else "")

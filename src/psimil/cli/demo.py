@@ -9,8 +9,7 @@ import typer
 
 from psimil.cli.exits import NOTE
 from psimil.cli.next_steps import next_step, ways_to_look
-from psimil.cli.options import Debug, Json, Quiet
-from psimil.cli.shell import Shell
+from psimil.cli.shell import Shell, markdown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,17 +17,19 @@ if TYPE_CHECKING:
 NAMES = {"accuracy": "accuracy", "f1": "F1", "auc": "AUC", "log_loss": "log-loss", "seconds": "seconds per fold"}
 HELD_OUT = "Prediction of the test bags of the first fold by VGPMIL, trained on the other bags."
 
+FIGURES = (
+    "", "Figures: `theta` (densities), `bound` (VGPMIL fitted to all bags), `reliability` (VGPMIL, test bags),",
+    "`bag` (instances of one test bag).", "", f"**{NOTE}**", "",
+)  # fmt: skip
+
 
 def demo(
+    context: typer.Context,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where files go.")] = Path("demo"),
     seed: Annotated[int, typer.Option(min=0)] = 0,
-    as_json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
 ) -> None:
     """Train VGPMIL and G-VGPMIL on MUSK1 (embedded), show scores on test bags, save figures."""
-    shell = Shell(as_json, quiet)
-    with shell.listening():
+    with Shell.of(context) as shell:
         from psimil.cli.demo_run import FOLDS, run_demo
         from psimil.files.rundir import opened
 
@@ -39,7 +40,7 @@ def demo(
                 folds = run_demo(run, held_out, seed, step)
             rows = summary_rows(folds)
             heads = ["model", *NAMES.values()]
-            run.write_text("summary.md", _summary(title, heads, rows))
+            run.write_text("summary.md", "\n".join(["# Demo", "", f"{title}.", "", *markdown(heads, rows), *FIGURES]))
             held_out.write_text("summary.md", f"# Prediction\n\n{HELD_OUT}\n\n{NOTE}\n")
             run.finish()
         shell.table(title, heads, rows)
@@ -73,17 +74,3 @@ def _facts(folds: pd.DataFrame) -> dict[str, Any]:
         str(name): {s: {"mean": part[s].mean(), "std": part[s].std()} for s in NAMES}
         for name, part in folds.groupby("model", sort=False)
     }
-
-
-def _summary(title: str, heads: list[str], rows: list[list[str]]) -> str:
-    lines = ["# Demo", "", title + ".", "", f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
-    lines += [f"| {' | '.join(row)} |" for row in rows]
-    lines += [
-        "",
-        "Figures: `theta` (densities), `bound` (G-VGPMIL fitted to all bags), `reliability` (G-VGPMIL, test bags),",
-        "`bag` (instances of one test bag).",
-        "",
-        f"**{NOTE}**",
-        "",
-    ]
-    return "\n".join(lines)

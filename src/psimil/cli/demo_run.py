@@ -13,34 +13,31 @@ from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold
 from threadpoolctl import threadpool_limits
 
+from psimil.cli.fitted import draw
+from psimil.cli.predicted import write_prediction
 from psimil.data.bagtable import BagTable
 from psimil.datasets import load_musk1
 from psimil.estimators.psi_vgpmil import GVGPMIL, VGPMIL, PsiVGPMIL
 from psimil.figures import (
     bag_table,
     history_table,
-    new_figure,
     plot_bag,
     plot_history,
     plot_reliability,
     plot_theta,
     reliability_table,
-    save_figure,
     theta_table,
 )
 from psimil.files.environment import environment
 from psimil.files.rundir import RunDirectory
-from psimil.foundations.phases import tell
 from psimil.inference.prediction import Prediction
 from psimil.model.bags import Bags
 from psimil.results.metrics import bag_metrics
-from psimil.results.tabular_results import tabular_results
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Array = NDArray[Any]
-SCORES = ("accuracy", "f1", "auc", "log_loss")
 FOLDS = 5
 
 
@@ -136,26 +133,14 @@ def run_demo(
     run.write_table("musk1.csv", musk_frame(bags, y))
     _figures(run, final, results["VGPMIL"], y)
     final.save(run.file("model.safetensors"))
-    write_held_out(held_out, results["VGPMIL"][0], bags, y, seed)
+    first = results["VGPMIL"][0]
+    held_out.start(environment(seed))
+    first.fitted.save(held_out.file("model.safetensors"))
+    table_of_fold = BagTable(bags[first.test], y[first.test], None)
+    write_prediction(held_out, table_of_fold, first.fitted, file=held_out.file("model.safetensors"))
     if follow is not None:
         follow("files")
     return table
-
-
-def write_held_out(run: RunDirectory, fold: Fold, bags: Bags, y: Array, seed: int = 0) -> None:
-    """The test bags of a fold as ``psimil predict`` writes them, with the model that predicted them.
-
-    Parameters
-    ----------
-    run : directory for bags.csv, instances.csv, results.safetensors and model.safetensors.
-    bags, y : all of them; those of the fold are taken.
-    """
-    table = BagTable(bags[fold.test], y[fold.test], None)
-    run.start(environment(seed))
-    fold.fitted.save(run.file("model.safetensors"))
-    run.write_table("bags.csv", fold.prediction.to_frame())
-    run.write_table("instances.csv", fold.prediction.to_frame("instance"))
-    tabular_results(table, fold.prediction, fold.fitted, file=run.file("model.safetensors")).save(run)
 
 
 def musk_frame(bags: Bags, y: Array) -> pd.DataFrame:
@@ -175,21 +160,14 @@ def musk_frame(bags: Bags, y: Array) -> pd.DataFrame:
 
 
 def _figures(run: RunDirectory, final: PsiVGPMIL, folds: list[Fold], y: Array) -> None:
-    tell("figures", 0, 4)
-    save_figure(plot_theta(ax=new_figure()), run.figure("theta"), theta_table())
-    history = final.history_
-    tell("figures", 1, 4)
-    save_figure(plot_history(history, ax=new_figure()), run.figure("bound"), history_table(history))
     prob = np.concatenate([fold.prediction.prob for fold in folds])
     truth = np.concatenate([y[fold.test] for fold in folds])
-    tell("figures", 2, 4)
-    save_figure(
-        plot_reliability(truth, prob, ax=new_figure()), run.figure("reliability"), reliability_table(truth, prob)
-    )
     first = folds[0]
-    sizes = np.diff(first.prediction.offsets)
-    largest = int(np.argmax(np.where(y[first.test] == 1, sizes, 0)))
-    tell("figures", 3, 4)
-    save_figure(
-        plot_bag(first.prediction, largest, ax=new_figure()), run.figure("bag"), bag_table(first.prediction, largest)
+    largest = int(np.argmax(np.where(y[first.test] == 1, np.diff(first.prediction.offsets), 0)))
+    draw(
+        run,
+        theta=(plot_theta, theta_table),
+        bound=(plot_history, history_table, final.history_),
+        reliability=(plot_reliability, reliability_table, truth, prob),
+        bag=(plot_bag, bag_table, first.prediction, largest),
     )

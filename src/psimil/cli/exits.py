@@ -1,8 +1,10 @@
-"""Exit codes, and the one line that an error leaves on stderr."""
+"""Exit codes, the one line that an error leaves on stderr, and memory that is short before the work begins."""
 
 from __future__ import annotations
 
 import errno
+import mmap
+import resource
 import sys
 import traceback
 from typing import Any
@@ -10,6 +12,7 @@ from typing import Any
 import typer
 
 USAGE, DATA, MISSING, BUG, OUTPUT, TERMINATED = 2, 65, 66, 70, 74, 143
+BLAS = 192 << 20  # bytes: the buffers of the two BLAS that NumPy and SciPy bring, and some room
 NOTE = "Research use only, not a medical device."
 
 _state = {"debug": False}
@@ -61,9 +64,10 @@ def exit_code(error: Exception) -> tuple[int, str]:
     70
     """
     if isinstance(error, typer.TyperException):
-        missing: Any = getattr(error, "param", None) if "Missing" in error.format_message() else None
+        message = error.format_message()
+        missing: Any = getattr(error, "param", None) if "Missing" in message else None
         meaning = getattr(missing, "help", None)  # says what to give
-        return USAGE, f"{error.format_message()} {meaning}" if meaning else error.format_message()
+        return USAGE, f"{message} {meaning}" if meaning else message
     known: Any = sys.modules.get("psimil.foundations.errors")  # not loaded: not one of ours
     if known is not None and isinstance(error, known.PsimilError):
         codes = {known.MissingFile: MISSING, known.OutputError: OUTPUT}
@@ -86,3 +90,24 @@ def _memory_is_short(error: Exception) -> bool:
         return True
     words = ("cannot allocate memory", "can't allocate memory", "failed to map segment")
     return isinstance(error, ImportError | OSError | RuntimeError) and any(w in str(error).lower() for w in words)
+
+
+def check_memory() -> None:
+    """Take the buffers of BLAS now, or refuse to compute.
+
+    With a limit (``ulimit -v``) that leaves less than a buffer, OpenBLAS asks for ever, and hears no signal.
+
+    Raises
+    ------
+    OSError
+        When the limit leaves too little; the command line calls it out of memory.
+    """
+    if all(
+        resource.getrlimit(kind)[0] == resource.RLIM_INFINITY for kind in (resource.RLIMIT_AS, resource.RLIMIT_DATA)
+    ):
+        return
+    mmap.mmap(-1, BLAS).close()
+    import numpy as np
+    from scipy.linalg import lapack
+
+    lapack.dtrtri(np.eye(300) @ np.eye(300))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from psimil.cli.config import config_text
 from psimil.cli.exits import NOTE, printable
-from psimil.cli.results import bag_frame, instance_frame, places_of, score_tables, scores
-from psimil.cli.shell import finite
+from psimil.cli.score_tables import bag_frame, instance_frame, places_of, score_tables, scores
+from psimil.cli.shell import finite, markdown
 from psimil.figures import (
     bag_table,
     history_table,
@@ -80,10 +81,9 @@ def _metrics(
     learned_from_instances: bool,
 ) -> dict[str, Any]:
     unseen = estimator.out_of_bag_
-    found = scores(unseen.prediction, table, places_of(table, estimator), unseen)
     if learned_from_instances:  # scores on labels that were given to the fit would flatter it
-        for key in ("instances", "instance_threshold", "n_instances", "localisation"):
-            found.pop(key, None)
+        table = replace(table, y_instances=None)
+    found = scores(unseen.prediction, table, places_of(table, estimator), unseen)
     metrics = {"out_of_bag": {"measured_on": f"out-of-bag on the training bags of {printable(name)}", **found}}
     if held_out is not None and validation is not None:
         used = " (used for early stopping)" if estimator.early_stopping in ("auc", "log_loss") else ""
@@ -97,16 +97,21 @@ def _metrics(
 def _figures(run: RunDirectory, estimator: PsiVGPMIL, table: BagTable) -> None:
     assert table.y is not None  # a fit needs labels
     unseen = estimator.out_of_bag_.prediction
-    history = estimator.history_
-    tell("figures", 0, 3)
-    save_figure(plot_history(history, ax=new_figure()), run.figure("history"), history_table(history))
-    tell("figures", 1, 3)
-    save_figure(plot_reliability(table.y, unseen.prob, ax=new_figure()), run.figure("reliability"),
-                reliability_table(table.y, unseen.prob))  # fmt: skip
     most = int(unseen.log_odds.argmax())
     truth = None if table.y_instances is None else table.bags.split(table.y_instances)[most]
-    tell("figures", 2, 3)
-    save_figure(plot_bag(unseen, most, truth, ax=new_figure()), run.figure("bag"), bag_table(unseen, most, truth))
+    draw(
+        run,
+        history=(plot_history, history_table, estimator.history_),
+        reliability=(plot_reliability, reliability_table, table.y, unseen.prob),
+        bag=(plot_bag, bag_table, unseen, most, truth),
+    )
+
+
+def draw(run: RunDirectory, **figures: tuple[Any, ...]) -> None:
+    """Save figures, by name: what draws one, what tabulates it, and what both are given."""
+    for number, (name, (plot, tabulate, *given)) in enumerate(figures.items()):
+        tell("figures", number, len(figures))
+        save_figure(plot(*given, ax=new_figure()), run.figure(name), tabulate(*given))
 
 
 def _summary(facts: dict[str, Any], name: str, referral: str) -> str:
@@ -125,8 +130,7 @@ def _summary(facts: dict[str, Any], name: str, referral: str) -> str:
     ]  # fmt: skip
     for part in facts["metrics"].values():
         for title, heads, rows in score_tables(f"Scores, {part['measured_on']}", part):
-            lines += [f"## {title}", "", f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
-            lines += [f"| {' | '.join(row)} |" for row in rows] + [""]
+            lines += [f"## {title}", "", *markdown(heads, rows), ""]
     lines += [
         "`bags.csv` and `instances.csv` hold out-of-bag predictions: bags are dealt into folds, and what those of a",
         "fold have taught is taken out before they are predicted. Accuracy and F1 call them by a threshold that those",

@@ -5,24 +5,25 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from psimil.cli.arguments import MODEL, check_arguments
+import typer
+
+from psimil.cli.arguments import MODEL, check_arguments, model_path
 from psimil.cli.exits import NOTE
-from psimil.cli.options import Debug, Json, ModelFile, Quiet
+from psimil.cli.options import ModelFile
 from psimil.cli.shell import Shell
 
 
-def info(model: ModelFile, as_json: Json = False, quiet: Quiet = False, debug: Debug = False) -> None:
+def info(context: typer.Context, model: ModelFile) -> None:
     """Show what a model file holds: settings, kernel, posterior, thresholds, referral and its cost, training counts."""
-    shell = Shell(as_json, quiet)
-    with shell.listening():
+    with Shell.of(context) as shell:
         from dataclasses import asdict
 
-        from psimil.files.model_file import load_model
-        from psimil.files.schema import kernel_json, parameters_json
+        from psimil.files.model_file import load_model, parameters_json
+        from psimil.files.schema import kernel_json
         from psimil.results.model_card import context_words, posterior_facts, referral_facts
 
         check_arguments("info", (model, MODEL))
-        path = model / "model.safetensors" if model.is_dir() else model
+        path = model_path(model)
         file = load_model(path)
         trained = file.model
         facts: dict[str, Any] = {
@@ -47,25 +48,6 @@ def info(model: ModelFile, as_json: Json = False, quiet: Quiet = False, debug: D
             "novelty_distance": None if trained.novelty is None else math.sqrt(trained.novelty.square),
             "parameters": parameters_json(file.parameters),
         }
-        shell.table(path.name, ("fact", "value"), [[name, value] for name, value in _rows(facts)])
+        shell.facts(path.name, facts)
         shell.say(NOTE)
         shell.result(**facts)
-
-
-def _rows(facts: dict[str, Any], prefix: str = "") -> list[tuple[str, str]]:
-    """Nested facts as flat rows; long lists are cut."""
-    rows: list[tuple[str, str]] = []
-    for name, value in facts.items():
-        if isinstance(value, dict):
-            rows += _rows(value, f"{prefix}{name}.")
-        elif isinstance(value, list) and len(value) > 4:
-            rows.append((prefix + name, f"{', '.join(map(_shown, value[:3]))}, ... ({len(value)} values)"))
-        elif isinstance(value, list):
-            rows.append((prefix + name, ", ".join(map(_shown, value))))
-        else:
-            rows.append((prefix + name, _shown(value, ".6g")))
-    return rows
-
-
-def _shown(value: Any, form: str = ".4g") -> str:
-    return format(value, form) if isinstance(value, float) else "-" if value is None else str(value)

@@ -1,48 +1,35 @@
-"""The command ``psimil``: its subcommands, and how errors become exit codes."""
+"""The command ``psimil``: its subcommands."""
 
 from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from typer.core import TyperGroup
 
-from psimil.cli.ct import ct
+from psimil.cli.ct_index import index
+from psimil.cli.ct_options import ct
+from psimil.cli.ct_predict import predict as ct_predict
+from psimil.cli.ct_synthetic import demo as ct_demo
+from psimil.cli.ct_synthetic import phantom
+from psimil.cli.ct_train import train
 from psimil.cli.data import data
 from psimil.cli.demo import demo
-from psimil.cli.evaluate import evaluate
-from psimil.cli.exits import TERMINATED
-from psimil.cli.exits import report as exit_code
+from psimil.cli.exits import TERMINATED, set_debug
 from psimil.cli.fit import fit
+from psimil.cli.groups import EVERYWHERE, OF_CT, Root, group
 from psimil.cli.info import info
-from psimil.cli.predict import predict
+from psimil.cli.predict import evaluate, predict
 from psimil.cli.report import report
 from psimil.cli.reproduce import reproduce
+from psimil.cli.settings import CommandWithSettings
 from psimil.cli.view import view
 from psimil.version import VERSION
 
-
-class Commands(TyperGroup):
-    """The subcommands; whatever one of them raises becomes one line on stderr and an exit code."""
-
-    def main(self, *args: Any, **kwargs: Any) -> Any:
-        """Run a command line and leave with its exit code."""
-        kwargs["standalone_mode"] = False
-        for stream in (sys.stdout, sys.stderr):
-            if hasattr(stream, "reconfigure"):
-                stream.reconfigure(errors="backslashreplace")  # a name in any encoding can be shown
-        try:
-            code = super().main(*args, **kwargs)
-        except Exception as error:
-            code = exit_code(error)
-        sys.exit(code if isinstance(code, int) else 0)
-
-
-app = typer.Typer(cls=Commands, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+app = group(cls=Root)
 
 
 def _show_version(wanted: bool) -> None:
@@ -57,17 +44,24 @@ def _root(
     version: Annotated[
         bool, typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True)
     ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout, nothing else.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Nothing on stdout, no progress bar.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.", callback=set_debug, is_eager=True)] = False,
 ) -> None:
     """Learn from bags: probabilities with uncertainty for every bag and every instance.
 
-    Research use only, not a medical device.
+    Research use only, not a medical device. Options may stand before or after the command.
     """
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 
 
-for command in (demo, fit, predict, evaluate, view, report, info, reproduce):
-    app.command()(command)
+COMMANDS: tuple[Callable[..., None], ...] = (demo, fit, predict, evaluate, view, report, info, reproduce)
+ON_SCANS: tuple[Callable[..., None], ...] = (index, train, ct_predict, phantom, ct_demo)
+for command in COMMANDS:
+    app.command(cls=CommandWithSettings if command is fit else None, epilog=EVERYWHERE)(command)
+for command in ON_SCANS:
+    ct.command(epilog=f"{OF_CT} {EVERYWHERE}")(command)
 app.add_typer(ct)
 app.add_typer(data)
 

@@ -9,55 +9,25 @@ from typing import Annotated
 
 import typer
 
-from psimil.cli.exits import set_debug
-
 TABLE_HELP = "CSV, TSV, parquet or npz file with one row per instance, or a store."
 
 
 def choice(*values: str) -> Callable[[str], str]:
-    """A parser that accepts the values, with - for _, and refuses everything else.
+    """A parser that accepts the values, with _ for -, and refuses everything else.
 
     Examples
     --------
-    >>> choice("exact", "mean_field")("mean-field")
-    'mean_field'
+    >>> choice("mnist-pca", "mnist-raw")("mnist_raw")
+    'mnist-raw'
     """
 
     def parse(text: str) -> str:
-        value = text.replace("-", "_").lower()
+        value = text.replace("_", "-").lower()
         if value not in values:
-            raise typer.BadParameter(f"{text!r} is not one of {', '.join(shown(v) for v in values)}.")
+            raise typer.BadParameter(f"{text!r} is not one of {', '.join(values)}.")
         return value
 
     return parse
-
-
-def shown(value: str) -> str:
-    """A choice as it is written on a command line.
-
-    Examples
-    --------
-    >>> shown("noisy_or")
-    'noisy-or'
-    """
-    return value.replace("_", "-")
-
-
-def number(text: str) -> float:
-    """A number > 0, ``inf`` included.
-
-    Examples
-    --------
-    >>> number("inf")
-    inf
-    """
-    try:
-        value = float(text)
-    except ValueError:
-        raise typer.BadParameter(f"{text!r} is not a number.") from None
-    if not value > 0:
-        raise typer.BadParameter(f"{text!r} is not > 0.")
-    return value
 
 
 def names(texts: list[str] | None) -> list[str] | None:
@@ -104,10 +74,11 @@ DropNames = Annotated[
     list[str] | None,
     typer.Option("--drop", metavar="NAMES", help="Columns that are no features, names or patterns: 'index,id_*'."),
 ]
+Model = Annotated[
+    str | None,
+    typer.Option("--model", parser=choice("vgpmil", "gvgpmil"), metavar="vgpmil|gvgpmil", help="Default: vgpmil."),
+]
 ClusterAddress = Annotated[
     str | None, typer.Option("--cluster", metavar="ADDRESS", help="Dask scheduler whose workers do it.")
 ]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the files of an earlier run.")]
-Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, nothing else.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="Nothing on stdout, no progress bar.")]
-Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks.", callback=set_debug, is_eager=True)]

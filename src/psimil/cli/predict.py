@@ -1,29 +1,41 @@
-"""``psimil predict``: probabilities with uncertainty for the bags and instances of a table."""
+"""``psimil predict`` and ``psimil evaluate``: a model on the bags of a table, its probabilities and its scores."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from psimil.cli.arguments import MODEL, TABLE, check_arguments
-from psimil.cli.connection import connected
+from psimil.cli.arguments import (
+    MODEL,
+    TABLE,
+    check_arguments,
+    check_columns,
+    connected,
+    labelled,
+    load,
+    model_path,
+    named_features,
+)
 from psimil.cli.exits import NOTE, UsageProblem, printable
 from psimil.cli.next_steps import ways_to_look
 from psimil.cli.options import (
     BagColumn,
     BagFile,
     ClusterAddress,
-    Debug,
     InstanceColumn,
-    Json,
     LabelColumn,
     ModelFile,
     Out,
     Overwrite,
-    Quiet,
+    PositionColumn,
 )
 from psimil.cli.shell import Shell
+
+if TYPE_CHECKING:
+    from psimil.data.bagtable import BagTable
+    from psimil.estimators.psi_vgpmil import PsiVGPMIL
 
 
 class Size(NamedTuple):
@@ -48,6 +60,7 @@ class Size(NamedTuple):
 
 
 def predict(
+    context: typer.Context,
     model: ModelFile,
     bags: BagFile,
     out: Out,
@@ -60,33 +73,24 @@ def predict(
     ] = None,
     cluster: ClusterAddress = None,
     overwrite: Overwrite = False,
-    as_json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
 ) -> None:
     """Write bags.csv and instances.csv: probabilities, standard deviations and intervals, in the order of the file.
 
     What psimil view and psimil report show is written beside them.
     """
-    shell = Shell(as_json, quiet)
-    with shell.listening():
+    with Shell.of(context) as shell:
         from psimil.cli.predicted import write_prediction
-        from psimil.cli.results import check_columns, load, model_path, named_features
         from psimil.files.environment import environment
         from psimil.files.rundir import opened
         from psimil.report.calls import reasons_counted
         from psimil.results.result_file import NAME
-        from psimil.store.tables import read_bags
 
         check_arguments("predict", (model, MODEL), (bags, TABLE))
-        estimator = load(model)
         if out.resolve() == model_path(model).resolve().parent:
             raise UsageProblem(f"--out {out} is the run of the model, which would be replaced. Name another folder.")
         with opened(out, overwrite=overwrite, inputs=(bags,)) as run:
-            names = named_features(getattr(estimator, "feature_names_in_", None), bags)
-            columns: dict[str, Any] = {"label": label, "instance_label": instance_label, "features": names}
-            table = read_bags(bags, bag=bag, classes=estimator.classes, labels_optional=label is None, **columns)
-            table = check_columns(estimator, table, bags)
+            columns = {"bag": bag, "label": label, "instance_label": instance_label}
+            estimator, table = _read(model, bags, labels_optional=label is None, **columns)
             run.start(environment())
             with connected(cluster) as client:
                 counts = write_prediction(run, table, estimator, client, file=model_path(model), image_size=image_size)
@@ -112,3 +116,51 @@ def predict(
             NOTE,
         )
         shell.result(run=str(out), note=NOTE, **facts)
+
+
+def evaluate(
+    context: typer.Context,
+    model: ModelFile,
+    bags: BagFile,
+    bag: BagColumn = "bag",
+    label: LabelColumn = None,
+    instance_label: InstanceColumn = None,
+    position: PositionColumn = None,
+) -> None:
+    """Print bag scores, and instance scores when the file has instance labels.
+
+    Bags are in order if --position says so or the model is a chain: then it says also how far from a positive instance
+    the most probable one is, and what the middle of the bag would find without any feature.
+    """
+    with Shell.of(context) as shell:
+        from psimil.cli.score_tables import places_of, score_tables, scores
+
+        check_arguments("evaluate", (model, MODEL), (bags, TABLE))
+        columns = {"bag": bag, "label": label, "instance_label": instance_label, "position": position}
+        estimator, table = _read(model, bags, **columns)
+        table = labelled(table, bags)
+        found = scores(estimator.predict_dist(table.bags), table, places_of(table, estimator, position))
+        name = printable(bags.name)
+        for title, heads, rows in score_tables(f"Measured on {name}", found):
+            shell.table(title, heads, rows)
+        thresholds = f"Bag threshold {found['bag_threshold']:.4g}"
+        if "instances" in found:
+            thresholds += f", instance threshold {found['instance_threshold']:.4g}"
+            if found["localisation"]["unit"] is None:
+                shell.say("Where bags are in order, name the column of positions: --position.")
+        shell.say(
+            f"{thresholds}, as stored with the model.",
+            f"If the model was trained on {name}, these scores say nothing about new bags.",
+            NOTE,
+        )
+        shell.result(measured_on=name, **found)
+
+
+def _read(model: Path, bags: Path, **columns: Any) -> tuple[PsiVGPMIL, BagTable]:
+    """The model, and the table with its features in its order."""
+    from psimil.store.tables import read_bags
+
+    estimator = load(model)
+    names = named_features(getattr(estimator, "feature_names_in_", None), bags)
+    table = read_bags(bags, features=names, classes=estimator.classes, **columns)
+    return estimator, check_columns(estimator, table, bags)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from psimil.cli.results import bag_frame
+from psimil.cli.score_tables import bag_frame
 from psimil.data.bagtable import BagTable
 from psimil.estimators.psi_vgpmil import PsiVGPMIL
 from psimil.files.rundir import RunDirectory

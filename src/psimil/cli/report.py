@@ -7,10 +7,9 @@ from typing import Annotated
 
 import typer
 
+from psimil.cli.arguments import load_results
 from psimil.cli.exits import NOTE
-from psimil.cli.options import Debug, Json, Quiet
 from psimil.cli.shell import Shell
-from psimil.cli.shown_results import load_results
 
 Results = Annotated[
     Path, typer.Argument(metavar="RESULTS", help="Folder of predict, ct predict or demo.", show_default=False)
@@ -18,6 +17,7 @@ Results = Annotated[
 
 
 def report(
+    context: typer.Context,
     results: Results,
     out: Annotated[
         Path | None,
@@ -30,13 +30,9 @@ def report(
         bool, typer.Option("--show-ids", help="Name bags by their ids in place of numbers. They may identify people.")
     ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file of that name.")] = False,
-    as_json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
 ) -> None:
     """Write one HTML file of a prediction: summary, calibration, all bags, and some in detail. It needs no network."""
-    shell = Shell(as_json, quiet)
-    with shell.listening():
+    with Shell.of(context) as shell:
         import hashlib
 
         from psimil.files.atomic import atomic_write

@@ -11,25 +11,26 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from psimil.cli.exits import NOTE
-from psimil.cli.options import Debug, Json, Overwrite, Quiet, choice
+from psimil.cli.options import ClusterAddress, Overwrite, choice
 from psimil.cli.shell import Shell, finite
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from psimil.paper.experiments.job import Job
+    from psimil.paper.experiments.plans import Job
+    from psimil.paper.experiments.records import Records
 
-NAMES = ("musk1", "musk2", "mnist_pca", "mnist_raw", "ich", "all")
+NAMES = ("musk1", "musk2", "mnist-pca", "mnist-raw", "ich", "all")
 SHOWN = (
     "bag_accuracy", "bag_f1", "bag_auc", "bag_ece", "instance_f1", "instance_auc", "instance_auc_within_bags",
     "instance_localisation_error",
 )  # fmt: skip
 LETTERS = {"n_features": "D = ", "n_inducing": "M = ", "alpha": "alpha = ", "beta": "beta = "}
-LISTED = "musk1, musk2, mnist-pca, mnist-raw, ich, or all."
 
 
 def reproduce(
-    experiment: Annotated[str, typer.Argument(parser=choice(*NAMES), metavar="EXPERIMENT", help=LISTED)],
+    context: typer.Context,
+    experiment: Annotated[str, typer.Argument(parser=choice(*NAMES), metavar="EXPERIMENT", help=", ".join(NAMES))],
     data: Annotated[
         Path | None,
         typer.Option("--data", metavar="DIR", help="Folder of the MNIST and ICH files; MUSK is embedded."),
@@ -50,83 +51,73 @@ def reproduce(
         str, typer.Option("--models", metavar="A,B", help="Only these models of the registry, by name.")
     ] = "",
     quick: Annotated[bool, typer.Option("--quick", help="A small version: minutes instead of hours.")] = False,
-    cluster: Annotated[
-        str | None, typer.Option("--cluster", metavar="ADDRESS", help="Run on this Dask scheduler (tcp://host:8786).")
-    ] = None,
+    cluster: ClusterAddress = None,
     download: Annotated[
         bool, typer.Option("--download/--no-download", help="Fetch files that are missing in --data.")
     ] = True,
     overwrite: Overwrite = False,
-    as_json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
 ) -> None:
     """Run an experiment of the paper; an interrupted run goes on where it stopped.
 
     Tables and figures cover everything that has finished in the run directory, under any protocol.
     """
-    shell = Shell(as_json, quiet)
-    with shell.listening():
-        from psimil.paper.experiments.job import EXPERIMENTS, PROTOCOLS
+    with Shell.of(context) as shell:
+        from psimil.paper.experiments.plans import EXPERIMENTS, PROTOCOLS
+        from psimil.paper.experiments.records import open_records
 
-        chosen = EXPERIMENTS if experiment == "all" else (experiment.replace("_", "-"),)
+        chosen = EXPERIMENTS if experiment == "all" else (experiment,)
         protocols = PROTOCOLS if protocol == "all" else (protocol,)
         _find_files(chosen, protocols, data, download)
         results = {}
         for name in chosen:
             folder = out / (f"{name}-quick" if quick else name)
-            settings = {"quick": quick, "models": tuple(m for m in models.split(",") if m)}
-            results[name] = _run(
-                shell, name, protocols, data, folder, settings, jobs=jobs, cluster=cluster, overwrite=overwrite
-            )
+            planned = _planned(shell, name, _possible(shell, name, protocols, data), quick, models.split(","))
+            records = open_records(folder, name, quick=quick, overwrite=overwrite)
+            how = {"n_jobs": jobs, "cluster": cluster}
+            results[name] = _run(shell, records, planned, None if data is None else str(data.resolve()), **how)
         shell.say(NOTE)
         shell.result(results=results)
 
 
-def _run(
-    shell: Shell,
-    name: str,
-    protocols: tuple[str, ...],
-    data: Path | None,
-    folder: Path,
-    settings: dict[str, Any],
-    *,
-    jobs: int,
-    cluster: str | None,
-    overwrite: bool,
-) -> dict[str, Any]:
+def _planned(shell: Shell, name: str, protocols: tuple[str, ...], quick: bool, models: list[str]) -> list[Job]:
+    """The fits to run; a model whose libraries are missing is left out, and that is said."""
     from psimil.foundations.errors import InputError
     from psimil.foundations.extras import install_command
-    from psimil.paper.experiments.job import PROTOCOLS
     from psimil.paper.experiments.plans import plan
-    from psimil.paper.experiments.report import write_report
-    from psimil.paper.experiments.runner import run_jobs, runnable
-    from psimil.paper.experiments.workspace import open_workspace
+    from psimil.paper.experiments.runner import runnable
 
-    protocols = _possible(shell, name, protocols, data)
-    planned, left_out = runnable([job for p in protocols for job in plan(name, p, **settings)])
+    wanted = tuple(model for model in models if model)
+    planned, left_out = runnable([job for p in protocols for job in plan(name, p, quick=quick, models=wanted)])
     for label in left_out:
         shell.say(f"{label} is left out: it needs torch. Install it with: {install_command('torch')}")
     if not planned:
         raise InputError(f"{name}: no fit is left to run. Install what is missing or name other models.")
-    directory = None if data is None else str(data.resolve())
-    workspace = open_workspace(folder, name, quick=settings["quick"], overwrite=overwrite)
-    done = sum(workspace.records.has(job) for job in planned)
+    return planned
+
+
+def _run(shell: Shell, records: Records, planned: list[Job], directory: str | None, **how: Any) -> dict[str, Any]:
+    """Run what is not finished, and write tables and figures of all that is."""
+    from psimil.paper.experiments.plans import PROTOCOLS, plan
+    from psimil.paper.experiments.report import write_report
+    from psimil.paper.experiments.runner import run_jobs
+
+    name, quick = planned[0].experiment, planned[0].quick
+    done = sum(records.has(job) for job in planned)
     if done:
         shell.say(f"{name}: {done} of {len(planned)} fits were finished before and are kept.")
     else:
-        shell.say(f"{name}: {len(planned)} fits, {jobs} at a time. The time left is told when the first are done.")
+        at_once = f"{len(planned)} fits, {how['n_jobs']} at a time"
+        shell.say(f"{name}: {at_once}. The time left is told when the first are done.")
     with shell.progress(len(planned), name, done=done) as step:
-        count = run_jobs(planned, directory, workspace.records, n_jobs=jobs, cluster=cluster, follow=step)
-    finished = [job for p in PROTOCOLS for job in plan(name, p, quick=settings["quick"]) if workspace.records.has(job)]
-    everything = list(dict.fromkeys([*finished, *planned]))
-    _write_splits(workspace, everything, directory)
-    scores = write_report(workspace, everything, directory)
-    facts = {"out": str(folder), "fits": len(planned), "run_now": count, "scores": scores.to_dict("records")}
-    workspace.write_json("metrics.json", finite({"scores": facts["scores"]}))
+        count = run_jobs(planned, directory, records, follow=step, **how)
+    finished = [job for p in PROTOCOLS for job in plan(name, p, quick=quick) if records.has(job)]
+    scores = write_report(records, list(dict.fromkeys([*finished, *planned])), directory)
+    out = str(records.path)
+    facts = {"out": out, "fits": len(planned), "run_now": count, "scores": scores.to_dict("records")}
+    records.write_json("metrics.json", finite({"scores": facts["scores"]}))
     for title, heads, rows in _tables(scores):
         shell.table(f"{name}, {title}: mean ± standard deviation", heads, rows)
-    shell.say(f"Tables, figures and one row per fit are in {folder}.")
+    shell.say(f"Tables, figures and one row per fit are in {out}.")
     return facts
 
 
@@ -136,20 +127,6 @@ def _possible(shell: Shell, name: str, protocols: tuple[str, ...], data: Path | 
         return protocols
     shell.say("ich: paper and published are left out, they need the RSNA training files (docs/reproduction.md).")
     return ("nested",)
-
-
-def _write_splits(workspace: Any, planned: list[Job], directory: str | None) -> None:
-    import pandas as pd
-
-    from psimil.files.csv_table import write_table
-    from psimil.paper.experiments.cohorts import load_cohort
-    from psimil.paper.experiments.workspace import split_rows
-
-    job = planned[0]
-    if job.experiment == "ich" and job.protocol != "nested":
-        return  # the user's own files are the split
-    cohort = load_cohort("rsna" if job.experiment == "ich" else job.experiment, directory, 0, job.quick)
-    write_table(pd.DataFrame(split_rows(planned, {job.experiment: cohort.y})), workspace.path / "splits.csv")
 
 
 def _tables(scores: pd.DataFrame) -> Iterator[tuple[str, list[str], list[list[str]]]]:
@@ -179,8 +156,7 @@ def _cell(mean: float, sd: float) -> str:
 
 def _find_files(experiments: tuple[str, ...], protocols: tuple[str, ...], data: Path | None, download: bool) -> None:
     """Every published file is there and is the right one; missing ones are downloaded if that is allowed."""
-    from psimil.datasets.catalogue import PUBLISHED
-    from psimil.datasets.files import fetch, locate, verify
+    from psimil.datasets.published import PUBLISHED, fetch, locate, verify
     from psimil.foundations.errors import MissingFile
 
     if data is None:

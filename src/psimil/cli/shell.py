@@ -6,7 +6,7 @@ import json
 import math
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from shutil import get_terminal_size
 from textwrap import wrap
@@ -15,7 +15,7 @@ from typing import Any
 import typer
 
 from psimil.cli.exits import printable
-from psimil.cli.life import Life
+from psimil.cli.progress import Display
 from psimil.foundations.phases import following
 
 WHOLE_WORDS: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
@@ -34,11 +34,20 @@ class Shell:
     def __init__(self, as_json: bool = False, quiet: bool = False) -> None:
         self.as_json, self.quiet = as_json, quiet
         self.warnings: list[str] = []
-        self.life = Life(quiet)
+        self.display = Display(quiet)
+
+    @classmethod
+    @contextmanager
+    def of(cls, context: typer.Context) -> Iterator[Shell]:
+        """The voice that the root was asked for, listening while the command works."""
+        asked = context.find_root().params
+        shell = cls(asked["as_json"], asked["quiet"])
+        with shell.listening():
+            yield shell
 
     def say(self, *lines: str) -> None:
         """Plain lines for a human reader, folded between words on a terminal; indented ones are commands and stay."""
-        self.life.rest()
+        self.display.rest()
         if not (self.as_json or self.quiet):
             width = get_terminal_size().columns if sys.stdout.isatty() else None
             for line in lines:
@@ -69,6 +78,10 @@ class Shell:
                 table.add_row(*(row[position] for position in block))
             console.print(table)
 
+    def facts(self, title: str, facts: dict[str, Any]) -> None:
+        """A table of facts, nested ones with dots between their names; long lists are cut."""
+        self.table(title, ("fact", "value"), _flat(facts))
+
     def result(self, **facts: Any) -> None:
         """The machine's version of the answer, when asked for."""
         if self.as_json:
@@ -92,10 +105,10 @@ class Shell:
                 warnings.simplefilter("always", category)
             warnings.showwarning = show
             try:
-                with following(self.life.hear):
+                with following(self.display.hear):
                     yield
             finally:
-                self.life.rest()
+                self.display.rest()
 
     @contextmanager
     def progress(
@@ -108,19 +121,19 @@ class Shell:
         done : steps that were done before.
         at_most : there may be fewer steps, so the time left is one too.
         """
-        course = self.life.course
+        course = self.display.course
         course.count(total, what, done, at_most=at_most)
 
         def step(note: str, size: float = 1.0) -> None:
             course.step(note, size)
-            self.life.show()
+            self.display.show()
 
         try:
-            self.life.show()
+            self.display.show()
             yield step
         finally:
             course.count(0.0, "")
-            self.life.rest()
+            self.display.rest()
 
 
 def blocks(heads: list[str], rows: list[list[str]], width: int) -> list[dict[int, int]]:
@@ -151,6 +164,32 @@ def blocks(heads: list[str], rows: list[list[str]], width: int) -> list[dict[int
         rest = sum(block.values()) - first + GAP * (len(block) - 1)
         block[0] = min(widest[0], max(width - rest, first))
     return found
+
+
+def markdown(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """The lines of a table in Markdown.
+
+    Examples
+    --------
+    >>> markdown(["score", "value"], [["AUC", "0.9"]])
+    ['| score | value |', '|---|---|', '| AUC | 0.9 |']
+    """
+    return [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|", *(f"| {' | '.join(row)} |" for row in rows)]
+
+
+def _flat(facts: dict[str, Any], prefix: str = "") -> list[tuple[str, str]]:
+    rows: list[tuple[str, str]] = []
+    for name, value in facts.items():
+        if isinstance(value, dict):
+            rows += _flat(value, f"{prefix}{name}.")
+            continue
+        values = value if isinstance(value, list) else [value]
+        form = ".4g" if isinstance(value, list) else ".6g"
+        cut = values if len(values) <= 4 else values[:3]
+        words = [format(v, form) if isinstance(v, float) else "-" if v is None else str(v) for v in cut]
+        more = f", ... ({len(values)} values)" if len(values) > len(cut) else ""
+        rows.append((prefix + name, ", ".join(words) + more))
+    return rows
 
 
 def finite(value: Any) -> Any:

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from psimil.cli.arguments import load_results
 from psimil.cli.exits import NOTE, UsageProblem
 from psimil.cli.next_steps import has_viewer
-from psimil.cli.options import Debug
 from psimil.cli.shell import Shell
-from psimil.cli.shown_results import load_results
 
 if TYPE_CHECKING:
-    from psimil.viewer.viewed import Viewed
+    from psimil.viewer.state import ViewerState
     from psimil.viewer.volumes import Volumes
 
 BANNER = (
@@ -26,6 +25,7 @@ BANNER = (
 
 
 def view(
+    context: typer.Context,
     results: Annotated[
         Path,
         typer.Argument(metavar="RESULTS", help="Folder that predict or ct predict wrote.", show_default=False),
@@ -43,14 +43,12 @@ def view(
     show_ids: Annotated[
         bool, typer.Option("--show-ids", help="Name bags by their ids, and scans by their UIDs. They identify people.")
     ] = False,
-    debug: Debug = False,
 ) -> None:
     """Show a prediction in a browser: worklist, scans slice by slice, feedback. Stop it with Ctrl-C.
 
     Nothing leaves this computer. The address that is printed holds a secret; who has it sees everything.
     """
-    shell = Shell()
-    with shell.listening():
+    with Shell.of(context) as shell:
         from psimil.viewer.settings import LOOPBACK
 
         if host not in LOOPBACK and not no_tls:
@@ -71,6 +69,7 @@ def view(
                     typer.echo(line, err=True)
             server = server_of(create_app(viewed, settings))
             shell.say(settings.link, NOTE, "Stop with Ctrl-C.")
+            shell.result(link=settings.link, note=NOTE)
             with opened_browser(settings.link, results, wanted=browser and has_screen()), suppress(KeyboardInterrupt):
                 server.run(sockets=[listener])  # Ctrl-C is how a viewer ends
 
@@ -83,15 +82,15 @@ def _check_installed() -> None:
         raise InputError(f"psimil view needs more packages. Install them with: {install_command('viewer')}")
 
 
-def _viewed(results: Path, dicom: Path | None, show_ids: bool) -> Viewed:
+def _viewed(results: Path, dicom: Path | None, show_ids: bool) -> ViewerState:
     from psimil.viewer.feedback_store import FeedbackStore
-    from psimil.viewer.viewed import Viewed
+    from psimil.viewer.state import ViewerState
 
     found = load_results(results, "view")
     if dicom is not None and found.kind != "ct":
         raise UsageProblem("--dicom is for results of psimil ct predict.")
     volumes = None if dicom is None else _volumes(dicom, found.series)
-    return Viewed(found, FeedbackStore(results), volumes, show_ids=show_ids)
+    return ViewerState(found, FeedbackStore(results), volumes, show_ids=show_ids)
 
 
 def _volumes(dicom: Path, series: Sequence[str]) -> Volumes:
@@ -102,7 +101,7 @@ def _volumes(dicom: Path, series: Sequence[str]) -> Volumes:
     from psimil.foundations.errors import DataWarning
     from psimil.viewer.volumes import volumes_of
 
-    how = rules(5.0, None, True, None, 4096)
+    how = rules(skip_bad=True)
     volumes = volumes_of(dicom, series, how, hasher(False)) or volumes_of(dicom, series, how, hasher(True))
     if len(volumes) < len(series):
         warnings.warn(

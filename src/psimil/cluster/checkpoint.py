@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from dataclasses import asdict, dataclass, fields
@@ -11,14 +10,12 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError
-from safetensors.numpy import load as load_tensors
-from safetensors.numpy import save as save_tensors
 
 from psimil.cluster.worker import store_fingerprint
-from psimil.files.atomic import atomic_write
+from psimil.files.model_file import parameters_json
 from psimil.files.paths import as_path
-from psimil.files.schema import kernel_from, kernel_json, parameters_json
+from psimil.files.schema import kernel_from, kernel_json
+from psimil.files.sealed import checksum, seal, unseal
 from psimil.foundations.errors import InputError
 from psimil.inference.bag_pass import BagBound, BagSums
 from psimil.inference.options import Options, Parameters, Progress
@@ -31,7 +28,8 @@ from psimil.paper.passes import Bound, Statistics
 
 Array = NDArray[Any]
 
-FORMAT = 3  # 2 knew no stages
+KIND = "checkpoint"
+FORMAT = 4  # 2 knew no stages, 3 had a seal of its own
 MAX_BYTES = 2**32
 
 
@@ -68,14 +66,11 @@ class Checkpoint:
         settings = {name: getattr(options, name) for name in names}
         points = settings.pop("inducing_points")
         facts = {**parameters_json(settings), "batch_bags": batch_bags, "rng": rng.bit_generator.state}
-        digest = hashlib.sha256(json.dumps(facts, sort_keys=True, default=_plain).encode())
-        given = [array for array in (points, bags.links) if array is not None]
-        arrays = [bags.offsets, supervision.T, supervision.weights, *given]
-        digest.update(_rows_digest(bags).encode())
-        for array in arrays:
-            digest.update(f"{array.dtype.str}{array.shape}".encode())
-            digest.update(np.ascontiguousarray(array).tobytes())
-        return cls(as_path(path, "checkpoint"), digest.hexdigest())
+        arrays = {"offsets": bags.offsets, "T": supervision.T, "weights": supervision.weights}
+        arrays |= {"points": points} if points is not None else {}
+        arrays |= {"links": bags.links} if bags.links is not None else {}
+        text = json.dumps(facts, sort_keys=True, default=_plain) + _rows_digest(bags)
+        return cls(as_path(path, "checkpoint"), checksum(arrays, text))
 
     def write(self, progress: Progress) -> None:
         """Keep the progress in place of what was kept before, atomically."""
@@ -92,6 +87,7 @@ class Checkpoint:
         }
         facts = {
             "format": FORMAT,
+            "kind": KIND,
             "fit": self.fit,
             "stage": progress.stage,
             "step": record.step,
@@ -112,9 +108,7 @@ class Checkpoint:
             "columns_first": [name for name, tensor in tensors.items() if not tensor.flags.c_contiguous],
         }
         plain = {name: np.ascontiguousarray(tensor, dtype=np.float64) for name, tensor in tensors.items()}
-        text = json.dumps(facts, sort_keys=True, default=_plain)
-        data = save_tensors(plain, metadata={"psimil": text, "sha256": _digest(plain, text)})
-        atomic_write(self.path, lambda stream: stream.write(data))
+        seal(self.path, plain, json.loads(json.dumps(facts, default=_plain)), allow_nan=True)
 
     def read(self) -> Progress | None:
         """The progress that the file keeps, or None when there is no file.
@@ -130,23 +124,17 @@ class Checkpoint:
         if not self.path.is_file() or self.path.stat().st_size > MAX_BYTES:
             raise InputError(f"{name} is not a checkpoint. Name another file.")
         try:
-            data = self.path.read_bytes()
-            size = int.from_bytes(data[:8], "little")
-            metadata = json.loads(data[8 : 8 + size])["__metadata__"]
-            text, tensors = metadata["psimil"], load_tensors(data)
-            if metadata["sha256"] != _digest(tensors, text):
-                raise ValueError("its checksum differs")
-            facts = json.loads(text)
+            tensors, facts = unseal(self.path, KIND, FORMAT, max_bytes=MAX_BYTES)
             if facts["format"] != FORMAT:
                 raise ValueError("it has another version")
-            if facts["fit"] != self.fit:
-                raise InputError(f"checkpoint {name} is of other data, settings or another seed. Name another file.")
-            return _progress(facts, tensors)
-        except (SafetensorError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            if isinstance(error, InputError):
-                raise
-            reason = (str(error) or type(error).__name__).splitlines()[0][:200]
+            same = facts["fit"] == self.fit
+            progress = _progress(facts, tensors) if same else None
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            reason = (str(error) or type(error).__name__).splitlines()[0][:200].removesuffix(".")
             raise InputError(f"checkpoint {name} is not valid: {reason}. Name another file to begin anew.") from None
+        if progress is None:
+            raise InputError(f"checkpoint {name} is of other data, settings or another seed. Name another file.")
+        return progress
 
 
 def _progress(facts: dict[str, Any], tensors: dict[str, Array]) -> Progress:
@@ -176,19 +164,7 @@ def _progress(facts: dict[str, Any], tensors: dict[str, Array]) -> Progress:
 def _rows_digest(bags: Bags) -> str:
     from psimil.store import StoredBags
 
-    if isinstance(bags, StoredBags):
-        return store_fingerprint(bags.path)
-    digest = hashlib.sha256(f"{bags.X.dtype.str}{bags.X.shape}".encode())
-    digest.update(np.ascontiguousarray(bags.X).data)
-    return digest.hexdigest()
-
-
-def _digest(tensors: dict[str, Array], text: str) -> str:
-    digest = hashlib.sha256(text.encode())
-    for name in sorted(tensors):
-        digest.update(f"{name}:{tensors[name].dtype.str}:{tensors[name].shape}:".encode())
-        digest.update(np.ascontiguousarray(tensors[name]).tobytes())
-    return digest.hexdigest()
+    return store_fingerprint(bags.path) if isinstance(bags, StoredBags) else checksum({"X": bags.X}, "")
 
 
 def _plain(value: Any) -> Any:

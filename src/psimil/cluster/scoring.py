@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -14,27 +14,27 @@ from psimil.compute.numpy_backend import chunk_rows
 from psimil.inference.predicted_ranges import RANGE_ROWS, layout_of, range_of
 from psimil.inference.prediction import Prediction
 from psimil.inference.shards import SHARD_ROWS, Shard, StreamedShards
-from psimil.inference.sparse_gp import Posterior, SparseGP, latent_moments
+from psimil.inference.sparse_gp import latent_moments
 from psimil.inference.trained import ROWS, TrainedModel
 from psimil.model.bag_likelihoods import Labels
 from psimil.model.bag_ranges import BagRange, split_bags
 from psimil.model.bags import Bags
 from psimil.model.densities import HyperbolicSecant
+from psimil.predictive.aggregates import joined
+from psimil.predictive.drawn import Drawn
 
 Array = NDArray[Any]
 Result = TypeVar("Result")
 
 
-@dataclass(frozen=True)
-class LatentTask:
+def _latent(model: TrainedModel, shard: Shard) -> tuple[Array, Array]:
     """Mean and variance of f at the instances of a shard, each (n,)."""
+    return latent_moments(model.gp, model.posterior, shard.X)
 
-    gp: SparseGP
-    posterior: Posterior
 
-    def __call__(self, shard: Shard) -> tuple[Array, Array]:
-        """Moments of the shard."""
-        return latent_moments(self.gp, self.posterior, shard.X)
+def _drawn(model: TrainedModel, shard: Shard) -> Drawn:
+    """What draws say of the bags of a shard, of whose labels only the links are looked at."""
+    return model.drawn(shard.X, shard.labels.offsets, shard.labels.links)
 
 
 def predict_parts(
@@ -133,13 +133,13 @@ def predict_ranges(
         for some, latent in _latents(model, bags, ranges, client, timeout, patience):
             yield model.predict(range_of(bags, some), latent=model.calibration.apply(*latent), rng=rng)
         return
-    seen, task, B = model.seen(bags), model.draw_task(), len(bags)
+    seen, B = model.seen(bags), len(bags)
     labels = Labels(np.zeros(B, dtype=np.int64), seen.offsets, links=model.links(seen))
     shards = StreamedShards(seen.stream, labels, np.ones(B), model.scaling, HyperbolicSecant(), dtype=model.dtype)
-    parts = [part for some in ranges for part in parts_of(some, bags.offsets, max(ROWS // len(task.v), 1))]
+    parts = [part for some in ranges for part in parts_of(some, bags.offsets, max(ROWS // len(model.draws), 1))]
     spread = DaskShards(shards, client, bags, ranges=parts, timeout=timeout, patience=patience)
-    for some, drawn in _by_range(ranges, parts, spread.map(task)):
-        yield model.put_together(layout_of(bags, some), drawn, task.level)
+    for some, drawn in _by_range(ranges, parts, spread.map(partial(_drawn, model))):
+        yield model.put_together(layout_of(bags, some), drawn)
 
 
 def _latents(
@@ -154,9 +154,8 @@ def _latents(
     weights, density = np.ones(len(parts)), HyperbolicSecant()
     shards = StreamedShards(model.seen(bags).stream, labels, weights, model.scaling, density, dtype=model.dtype)
     spread = DaskShards(shards, client, bags, ranges=parts, timeout=timeout, patience=patience)
-    for some, moments in _by_range(ranges, parts, spread.map(LatentTask(model.gp, model.posterior))):
-        mean, variance = map(np.concatenate, zip(*moments, strict=True))
-        yield some, (mean, variance)
+    for some, moments in _by_range(ranges, parts, spread.map(partial(_latent, model))):
+        yield some, joined(moments)
 
 
 def _by_range(

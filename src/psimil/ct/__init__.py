@@ -40,79 +40,50 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from psimil.ct.attcnn import AttCNN as AttCNN
-    from psimil.ct.cnn_training import train_cnn as train_cnn
-    from psimil.ct.cohort import Cohort as Cohort
-    from psimil.ct.cohort import Failure as Failure
-    from psimil.ct.cohort import ReadingRules as ReadingRules
-    from psimil.ct.extractor import FeatureExtractor as FeatureExtractor
-    from psimil.ct.index import Index as Index
-    from psimil.ct.index import index_folder as index_folder
-    from psimil.ct.joint import train_jointly as train_jointly
-    from psimil.ct.labels import read_scan_labels as read_scan_labels
-    from psimil.ct.limits import Limits as Limits
-    from psimil.ct.phantom_files import write_phantoms as write_phantoms
-    from psimil.ct.pipeline import CTPipeline as CTPipeline
-    from psimil.ct.scan import Scan as Scan
-    from psimil.ct.scan import Source as Source
-    from psimil.ct.selection import choose_series as choose_series
-    from psimil.ct.series import read_series as read_series
-    from psimil.ct.slices import Slices as Slices
-    from psimil.ct.structured_report import ReportedScan as ReportedScan
-    from psimil.ct.structured_report import read_report as read_report
-    from psimil.ct.structured_report import write_report as write_report
-    from psimil.ct.study import Series as Series
-    from psimil.ct.study import Study as Study
-    from psimil.ct.windows import BLOOD as BLOOD
-    from psimil.ct.windows import BONE as BONE
-    from psimil.ct.windows import BRAIN as BRAIN
-    from psimil.ct.windows import SOFT as SOFT
-    from psimil.ct.windows import WINDOWS as WINDOWS
-    from psimil.ct.windows import Window as Window
-    from psimil.ct.windows import apply_windows as apply_windows
+    from psimil.ct.dicom.folder import Limits
+    from psimil.ct.network.attcnn import AttCNN
+    from psimil.ct.network.cnn_training import train_cnn
+    from psimil.ct.network.extractor import FeatureExtractor
+    from psimil.ct.network.joint_training import train_jointly
+    from psimil.ct.phantom.studies import write_phantoms
+    from psimil.ct.pipeline import CTPipeline
+    from psimil.ct.report.structured_report import ReportedScan, read_report, write_report
+    from psimil.ct.scans.cohort import Cohort, Failure, ReadingRules
+    from psimil.ct.scans.index import Index, index_folder
+    from psimil.ct.scans.scan import Scan, Slices, Source
+    from psimil.ct.scans.scan_labels import read_scan_labels
+    from psimil.ct.scans.series import read_series
+    from psimil.ct.scans.study import Series, Study, choose_series
+    from psimil.ct.scans.windows import BLOOD, BONE, BRAIN, SOFT, WINDOWS, Window, apply_windows
 else:
     from importlib import import_module
 
     _HOMES = {
-        "AttCNN": "attcnn",
-        "BLOOD": "windows",
-        "BONE": "windows",
-        "BRAIN": "windows",
-        "CTPipeline": "pipeline",
-        "Cohort": "cohort",
-        "Failure": "cohort",
-        "FeatureExtractor": "extractor",
-        "Index": "index",
-        "Limits": "limits",
-        "ReadingRules": "cohort",
-        "ReportedScan": "structured_report",
-        "SOFT": "windows",
-        "Scan": "scan",
-        "Series": "study",
-        "Slices": "slices",
-        "Source": "scan",
-        "Study": "study",
-        "WINDOWS": "windows",
-        "Window": "windows",
-        "apply_windows": "windows",
-        "choose_series": "selection",
-        "index_folder": "index",
-        "read_report": "structured_report",
-        "read_scan_labels": "labels",
-        "read_series": "series",
-        "train_cnn": "cnn_training",
-        "train_jointly": "joint",
-        "write_phantoms": "phantom_files",
-        "write_report": "structured_report",
+        "dicom.folder": ("Limits",),
+        "network.attcnn": ("AttCNN",),
+        "network.cnn_training": ("train_cnn",),
+        "network.extractor": ("FeatureExtractor",),
+        "network.joint_training": ("train_jointly",),
+        "phantom.studies": ("write_phantoms",),
+        "pipeline": ("CTPipeline",),
+        "report.structured_report": ("ReportedScan", "read_report", "write_report"),
+        "scans.cohort": ("Cohort", "Failure", "ReadingRules"),
+        "scans.index": ("Index", "index_folder"),
+        "scans.scan": ("Scan", "Slices", "Source"),
+        "scans.scan_labels": ("read_scan_labels",),
+        "scans.series": ("read_series",),
+        "scans.study": ("Series", "Study", "choose_series"),
+        "scans.windows": ("BLOOD", "BONE", "BRAIN", "SOFT", "WINDOWS", "Window", "apply_windows"),
     }
+    _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
     def __getattr__(name):
         """Load a public name on first use (PEP 562)."""
-        if name in _HOMES:
-            value = getattr(import_module(f"psimil.ct.{_HOMES[name]}"), name)
-            globals()[name] = value
-            return value
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        if name not in _HOME_OF:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(import_module(f"psimil.ct.{_HOME_OF[name]}"), name)
+        globals()[name] = value
+        return value
 
     def __dir__():
         """Public names, loaded or not."""

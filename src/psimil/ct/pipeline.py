@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -11,11 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
-from psimil.ct.extractor import FeatureExtractor
-from psimil.ct.scan import Scan
-from psimil.ct.series import read_series
-from psimil.ct.slices import Slices, check_scans
-from psimil.ct.windows import WINDOWS, Window, check_windows
+from psimil.ct.network.extractor import FeatureExtractor
+from psimil.ct.scans.scan import Scan, Slices, check_scans
+from psimil.ct.scans.series import read_series
+from psimil.ct.scans.windows import WINDOWS, Window, check_windows
 from psimil.estimators.inputs import read_random_state
 from psimil.estimators.psi_vgpmil import VGPMIL, PsiVGPMIL
 from psimil.files.paths import as_path
@@ -26,8 +26,12 @@ Array = NDArray[Any]
 Item = Scan | Slices | str | Path
 
 CNN_FILE, GP_FILE = "cnn.safetensors", "model.safetensors"
+OF_EXTRACTOR = (
+    "n_features", "size", "windows", "epochs", "patience", "validation", "device", "checkpoint", "callback",
+)  # fmt: skip
 
 
+@dataclass(eq=False, repr=False)
 class CTPipeline(ClassifierMixin, BaseEstimator):
     """Attention CNN trained from scan labels, whose attention and classifier a Gaussian process replaces.
 
@@ -60,36 +64,18 @@ class CTPipeline(ClassifierMixin, BaseEstimator):
     (10,)
     """
 
-    extractor_: FeatureExtractor
-    gp_: PsiVGPMIL
-
-    def __init__(
-        self,
-        n_features: int = 8,
-        size: int = 128,
-        windows: Sequence[Window] | None = None,
-        gp: PsiVGPMIL | None = None,
-        epochs: int = 40,
-        patience: int = 12,
-        validation: float = 0.2,
-        joint_epochs: int = 0,
-        device: str = "cpu",
-        checkpoint: str | Path | None = None,
-        callback: Callable[[Any], object] | None = None,
-        random_state: Any = 0,
-    ) -> None:
-        self.n_features = n_features
-        self.size = size
-        self.windows = windows
-        self.gp = gp
-        self.epochs = epochs
-        self.patience = patience
-        self.validation = validation
-        self.joint_epochs = joint_epochs
-        self.device = device
-        self.checkpoint = checkpoint
-        self.callback = callback
-        self.random_state = random_state
+    n_features: int = 8
+    size: int = 128
+    windows: Sequence[Window] | None = None
+    gp: PsiVGPMIL | None = None
+    epochs: int = 40
+    patience: int = 12
+    validation: float = 0.2
+    joint_epochs: int = 0
+    device: str = "cpu"
+    checkpoint: str | Path | None = None
+    callback: Callable[[Any], object] | None = None
+    random_state: Any = 0
 
     def fit(self, scans: Iterable[Item], y: Any, y_instances: Any = None) -> Self:
         """Train the CNN, then the Gaussian process on its features.
@@ -107,18 +93,8 @@ class CTPipeline(ClassifierMixin, BaseEstimator):
         slices = self._slices(scans)
         T = np.asarray(y)
         seed = int(read_random_state(self.random_state).integers(2**31))
-        extractor = FeatureExtractor(
-            n_features=self.n_features,
-            size=self.size,
-            windows=self.windows,
-            epochs=self.epochs,
-            patience=self.patience,
-            validation=self.validation,
-            device=self.device,
-            checkpoint=self.checkpoint,
-            callback=self.callback,
-            random_state=seed,
-        ).fit(slices, T)
+        settings = {name: getattr(self, name) for name in OF_EXTRACTOR}
+        extractor = FeatureExtractor(**settings, random_state=seed).fit(slices, T)
         self.joint_history_: tuple[Any, ...] = ()
         if self.joint_epochs:
             extractor = self._tuned(extractor, slices, T, seed)
@@ -136,13 +112,13 @@ class CTPipeline(ClassifierMixin, BaseEstimator):
 
     def _tuned(self, extractor: FeatureExtractor, slices: list[Slices], T: Array, seed: int) -> FeatureExtractor:
         """The extractor after joint training through the bound of a first Gaussian process, which has no links."""
-        from psimil.ct.joint import train_jointly
+        from psimil.ct.network.joint_training import train_jointly
 
         gp = self._fitted(extractor, slices, T, seed, labels="independent")
         trained = train_jointly(
             extractor.weights_.model,
             gp.model_,
-            [part.images for part in slices],
+            [scan.images for scan in slices],
             T,
             hold=extractor.held_out_,
             epochs=self.joint_epochs,
@@ -212,15 +188,15 @@ class CTPipeline(ClassifierMixin, BaseEstimator):
 
     def _slices(self, scans: Iterable[Item]) -> list[Slices]:
         chosen = WINDOWS if self.windows is None else check_windows(self.windows)
-        found = []
+        slices = []
         for item in check_scans(scans, "scans or folders"):
             scan = read_series(item) if isinstance(item, (str, Path)) else item
             if not isinstance(scan, (Scan, Slices)):
                 raise InputError(f"scans must be Scan, Slices or paths, got {type(item).__name__}.")
-            found.append(scan if isinstance(scan, Slices) else Slices.of(scan, chosen, self.size))
-        if not found:
+            slices.append(scan if isinstance(scan, Slices) else Slices.of(scan, chosen, self.size))
+        if not slices:
             raise InputError("there are no scans.")
-        return found
+        return slices
 
 
 def check_fingerprint(gp: PsiVGPMIL, extractor: FeatureExtractor) -> None:

@@ -1,83 +1,198 @@
-"""Bags in a numpy archive (.npz): plain numeric and text arrays, never pickled objects."""
+"""Bags in a numpy archive (.npz) of any size: plain numeric and text arrays, never pickled objects."""
 
+from __future__ import annotations
+
+import shutil
 import sys
 import zipfile
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryFile
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.data.bagtable import BagTable, instance_labels, table_labels
+from psimil.data.bagtable import Rows
+from psimil.data.chunks import chunk_rows, explained
+from psimil.data.columns import BagLabels, instance_labels
+from psimil.data.feature_choice import Names
+from psimil.data.feature_columns import FeatureColumns
 from psimil.foundations.errors import InputError
 from psimil.model.bags import Bags
-from psimil.model.labels import ZERO_ONE, values_of_bags
+from psimil.model.features import as_real
+from psimil.model.labels import Classes, values_of_bags
 
 MAX_BYTES = 16 << 30
-KEYS = ("X", "bag_ids", "offsets", "ids", "y", "y_instances", "feature_names")
+MAX_RATIO = 1100  # of deflate, which numpy packs archives with
+BESIDE_X = ("bag_ids", "offsets", "ids", "y", "y_instances", "feature_names")
+KIND = "an npz archive"
 
 Array = NDArray[Any]
+Labels = tuple[Classes, NDArray[np.int64] | None]
 
 
-def read_archive(path: Path) -> dict[str, Array]:
-    """The arrays among ``KEYS`` that the archive holds; other members are not read.
+class Archive:
+    """The bags of an npz archive, as a :class:`psimil.data.bagtable.Source`; all arrays but X are read at once.
 
     Parameters
     ----------
-    path : an .npz file.
-
-    Returns
-    -------
-    arrays : by name, each of numbers or text.
-
-    Raises
-    ------
-    InputError
-        When the file is no archive, is damaged, is too large, or holds Python objects.
+    path : as for :func:`psimil.read_bags`.
+    features, drop : which features to keep and which not; None keeps all.
+    at_once : whether X is to fit into memory.
+    labels : of :class:`psimil.data.columns.BagLabels`.
 
     Examples
     --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as directory:
     ...     path = Path(directory) / "bags.npz"
-    ...     np.savez(path, X=np.ones((3, 2)), bag_ids=[0, 0, 1])
-    ...     sorted(read_archive(path))
-    ['X', 'bag_ids']
+    ...     np.savez(path, X=[[1.0], [2.0]], bag_ids=["b", "a"])
+    ...     [(rows.places.tolist(), rows.X.tolist()) for rows in Archive(path).rows()]
+    [([0, 1], [[1.0], [2.0]])]
     """
-    if not zipfile.is_zipfile(path):
-        raise InputError(f"{path.name} is not an npz archive. Write it with numpy.savez.")
-    try:
-        with zipfile.ZipFile(path) as members:
-            size = sum(member.file_size for member in members.infolist())
-        if size > MAX_BYTES:
-            raise InputError(f"{path.name}: content is above the limit of {MAX_BYTES >> 30} GB.")
-        with np.load(path, allow_pickle=False) as archive:
-            return {key: member(archive, key) for key in KEYS if key in archive.files}
-    except InputError:
-        raise
-    except Exception as error:  # zip, zlib and numpy fail in many ways on a damaged or hostile file
-        if "pickle" in str(error) or "Object arrays" in str(error):
-            raise InputError(
-                f"{path.name} holds Python objects; such files can run code and are not loaded. "
-                "Save arrays of numbers or text."
-            ) from error
-        raise InputError(f"{path.name} cannot be read as an npz archive: {error}.") from error
+
+    def __init__(
+        self, path: Path, features: Names = None, drop: Names = None, *, at_once: bool = False, **labels: Any
+    ) -> None:
+        arrays = _beside_matrix(path, at_once)
+        self._matrix = ArchivedRows(path)
+        self.dtype, (n_rows, width) = self._matrix.dtype, self._matrix.shape
+        names = arrays.get("feature_names")
+        self._columns = list(map(str, np.arange(width) if names is None else names.ravel()))
+        if len(self._columns) != width:
+            raise InputError(f"{path.name}: {width} features but {len(self._columns)} feature_names.")
+        self._found = FeatureColumns(self._columns, path.name, (), features, drop)
+        chosen = self._found.chosen
+        every = chosen == self._columns
+        self.feature_names = None if names is None and every else tuple(chosen)
+        number = {column: n for n, column in enumerate(self._columns)}
+        self._chosen = slice(None) if every else [number[column] for column in chosen]
+        self.n_features = len(chosen)
+        bags = _bags(np.zeros((n_rows, 1), np.float32), arrays)  # they are found without the features
+        self.ids, self.sizes, self.grouped = bags.names, bags.sizes, bags.rows is None
+        self._bag, self._places = (bags.in_input_order(each) for each in (bags.bag_index, np.arange(n_rows)))
+        self.classes: Classes | None = None
+        self.y: NDArray[np.int64] | None = None
+        if "y" in arrays:
+            self.classes, self.y = _labels(arrays, bags, self._bag, labels)
+        known = arrays.get("y_instances")
+        self._known = None if known is None else instance_labels(known, self.ids[self._bag])
+        self.n_chunks = -(-n_rows // chunk_rows(width))
+
+    def rows(self) -> Iterator[Rows]:
+        """All rows, in the order of the file."""
+        import pandas as pd
+
+        start = 0
+        for chunk in self._matrix.chunks():
+            here = slice(start, start + len(chunk))
+            if self._found.watching:
+                self._found.look(pd.DataFrame(chunk, columns=self._columns), self._bag[here])
+            known = None if self._known is None else self._known[here]
+            yield Rows(chunk[:, self._chosen], self._places[here], known)
+            start += len(chunk)
+        self._found.names()
 
 
-def member(archive: Any, key: str) -> Array:
-    """One array of an open archive; numpy gives the bytes of a member that is none.
+class ArchivedRows:
+    """The matrix X (N, D) of an npz archive, compressed or not, row by row.
 
-    Values of zero bytes are refused: a small file could hold any number of them.
+    A matrix that is stored by columns is first copied to a temporary file.
 
     Examples
     --------
-    >>> member({"X": b"text"}, "X")
-    Traceback (most recent call last):
-    psimil.foundations.errors.InputError: X in the archive is not an array. Write it with numpy.savez.
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     path = Path(directory) / "bags.npz"
+    ...     np.savez_compressed(path, X=[[1.0, 2.0], [3.0, 4.0]])
+    ...     rows = ArchivedRows(path)
+    ...     rows.shape, [chunk.tolist() for chunk in rows.chunks()]
+    ((2, 2), [[[1.0, 2.0], [3.0, 4.0]]])
     """
-    value = archive[key]
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        with self._opened() as (_, most_bytes):
+            pass
+        if self.dtype.hasobject:
+            raise _holds_objects(path)
+        if len(self.shape) != 2 or min(self.shape) < 1:
+            raise InputError(
+                f"{path.name}: X has shape {self.shape}, expected (instances, features) with at least 1 instance and "
+                "1 feature."
+            )
+        try:
+            as_real(np.empty(0, self.dtype), "features")
+        except InputError as error:
+            raise InputError(f"{path.name}: X must hold numbers: {error}") from error
+        if self.shape[0] * self.shape[1] * self.dtype.itemsize > most_bytes:
+            raise InputError(
+                f"{path.name} cannot be read as {KIND}: X has shape {self.shape}, which is more than the file holds."
+            )
+
+    def chunks(self) -> Iterator[Array]:
+        """(n, D) rows, in the order of the file."""
+        n_rows, width = self.shape
+        with self._opened() as (stream, _), TemporaryFile() as spilled:
+            if self._by_column:
+                with explained(self._path, KIND):
+                    shutil.copyfileobj(stream, spilled)
+                    spilled.flush()
+                    columns = np.memmap(spilled, self.dtype, "r", shape=self.shape, order="F")
+            for start in range(0, n_rows, chunk_rows(width)):
+                n = min(chunk_rows(width), n_rows - start)
+                if self._by_column:
+                    yield np.array(columns[start : start + n])
+                    continue
+                with explained(self._path, KIND):
+                    chunk = np.frombuffer(stream.read(n * width * self.dtype.itemsize), self.dtype).reshape(n, width)
+                yield chunk
+
+    @contextmanager
+    def _opened(self) -> Iterator[tuple[IO[bytes], int]]:
+        """The numbers after the header, and how many bytes they can have at most, whatever the header says."""
+        with explained(self._path, KIND):
+            archive = zipfile.ZipFile(self._path)
+        with archive:
+            with explained(self._path, KIND):
+                stream = archive.open("X.npy")
+                most = min(archive.getinfo("X.npy").file_size, MAX_RATIO * self._path.stat().st_size)
+                version = np.lib.format.read_magic(stream)
+                read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+                self.shape, self._by_column, self.dtype = read(stream)
+            with stream:
+                yield stream, most
+
+
+def _beside_matrix(path: Path, at_once: bool) -> dict[str, Array]:
+    """The arrays that the archive holds beside X; members with other names are not read."""
+    if not zipfile.is_zipfile(path):
+        raise InputError(f"{path.name} is not an npz archive. Write it with numpy.savez.")
+    with explained(path, KIND):
+        with zipfile.ZipFile(path) as members:
+            size = sum(one.file_size for one in members.infolist() if at_once or one.filename != "X.npy")
+        if size > MAX_BYTES:
+            what = "content" if at_once else "content beside X"
+            raise InputError(f"{path.name}: {what} is above the limit of {MAX_BYTES >> 30} GB.")
+        with np.load(path, allow_pickle=False) as archive:
+            held = [key for key in ("X", *BESIDE_X) if key in archive.files]
+            if "X" not in held or ("bag_ids" in held) == ("offsets" in held):
+                shown = ", ".join(held) or "neither"
+                raise InputError(f"{path.name} must hold X and either bag_ids or offsets; it holds {shown}.")
+            return {key: _member(archive, key, path) for key in held if key != "X"}
+
+
+def _member(archive: Any, key: str, path: Path) -> Array:
+    """One array of an open archive; numpy gives the bytes of a member that is none.
+
+    Values of zero bytes are refused: a small file could hold any number of them.
+    """
+    try:
+        value = archive[key]
+    except ValueError as error:
+        raise (_holds_objects(path) if "Object arrays" in str(error) else error) from error
     if not isinstance(value, np.ndarray) or value.dtype.itemsize == 0:
         raise InputError(f"{key} in the archive is not an array. Write it with numpy.savez.")
     if value.dtype.kind == "U":
@@ -87,50 +202,11 @@ def member(archive: Any, key: str) -> Array:
     return value
 
 
-def table_from_archive(
-    arrays: dict[str, Array], name: str, features: Sequence[str] | None = None, **labels: Any
-) -> BagTable:
-    """The bags that the arrays of :func:`read_archive` describe.
-
-    Parameters
-    ----------
-    arrays : X (N, D) with bag_ids (N,), or with offsets (B+1,) and optionally ids (B,); optionally y (N,) or (B,),
-        y_instances (N,), feature_names (D,).
-    name : of the file, for messages.
-    features : which features to keep, in this order; None keeps all.
-    labels : ``positive``, ``classes`` and ``optional`` of :func:`psimil.data.bagtable.table_labels`.
-
-    Returns
-    -------
-    table : BagTable; bags come as their ids first appear.
-
-    Examples
-    --------
-    >>> arrays = {"X": np.ones((3, 2)), "bag_ids": np.array([7, 7, 5]), "y": np.array([0, 0, 1])}
-    >>> table = table_from_archive(arrays, "bags.npz")
-    >>> table.bags.ids.tolist(), table.y.tolist(), table.feature_names
-    ([7, 5], [0, 1], ('0', '1'))
-    """
-    if "X" not in arrays or ("bag_ids" in arrays) == ("offsets" in arrays):
-        raise InputError(
-            f"{name} must hold X and either bag_ids or offsets; it holds {', '.join(arrays) or 'neither'}."
-        )
-    X = arrays["X"]
-    if X.ndim != 2 or len(X) == 0:
-        raise InputError(f"{name}: X has shape {X.shape}, expected (instances, features) with at least 1 instance.")
-    names = None if "feature_names" not in arrays else tuple(map(str, arrays["feature_names"].ravel()))
-    if names is not None and len(names) != X.shape[1]:
-        raise InputError(f"{name}: {X.shape[1]} features but {len(names)} feature_names.")
-    if features is not None:
-        known = names or tuple(map(str, range(X.shape[1])))
-        for feature in features:
-            if feature not in known:
-                raise InputError(f'{name} has no feature "{feature}".')
-        X, names = X[:, [known.index(feature) for feature in features]], tuple(features)
-    bags = replace(_bags(X, arrays), feature_names=names)
-    y, y_instances = arrays.get("y"), arrays.get("y_instances")
-    found, T = (ZERO_ONE, None) if y is None else table_labels(bags, _per_row(bags, y, arrays), **labels)
-    return BagTable(bags, T, None if y_instances is None else instance_labels(bags, y_instances), found)
+def _holds_objects(path: Path) -> InputError:
+    return InputError(
+        f"{path.name} cannot be read: it holds Python objects; such files can run code and are not loaded. "
+        "Arrays must hold numbers or text."
+    )
 
 
 def _bags(X: Array, arrays: dict[str, Array]) -> Bags:
@@ -142,19 +218,20 @@ def _bags(X: Array, arrays: dict[str, Array]) -> Bags:
     return Bags(X, offsets, arrays.get("ids"))
 
 
-def _per_row(bags: Bags, y: Array, arrays: dict[str, Array]) -> Array:
-    """Labels per row from labels per row or, when the lengths differ, per bag."""
-    if y.shape == (len(bags.X),):
-        return y
-    if y.shape != (len(bags),):
-        raise InputError(f"{len(bags)} bags but {y.size} labels.")
-    if "bag_ids" in arrays:
+def _labels(arrays: dict[str, Array], bags: Bags, bag: Array, options: dict[str, Any]) -> Labels:
+    """The classes and (B,) labels of the bags, from one label per row or, when the lengths differ, per bag."""
+    y, labels = arrays["y"], BagLabels(**options)
+    if y.shape != bag.shape:
+        if y.shape != (len(bags),):
+            raise InputError(f"{len(bags)} bags but {y.size} labels.")
         ids = arrays.get("ids")
-        if ids is not None and ids.shape == y.shape:
+        if "bag_ids" in arrays and ids is not None and ids.shape == y.shape:
             y = values_of_bags(dict(zip(ids.tolist(), y.tolist(), strict=True)), bags)
-        elif (bags.names[1:] < bags.names[:-1]).any():
+        elif (bags.names[1:] < bags.names[:-1]).any() and "bag_ids" in arrays:
             raise InputError(
                 "the archive has one label per bag and does not say which: bag_ids are not in ascending order. "
                 "Add ids, one per label, or give one label per row."
             )
-    return bags.in_input_order(np.repeat(y, bags.sizes))
+        bag = np.arange(len(bags))
+    labels.look(y, bag, bags.names)
+    return labels.coded(len(bags))

@@ -1,7 +1,8 @@
-"""Columns of a table of bags: ids as text or whole numbers, features and labels as numbers."""
+"""Columns of a table of bags: ids as text or whole numbers, labels of bags, and numbers."""
 
 from __future__ import annotations
 
+import warnings
 from decimal import Decimal
 from numbers import Real
 from typing import TYPE_CHECKING, Any
@@ -9,66 +10,198 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.foundations.errors import InputError
-from psimil.model.bag_checks import INSTANCE_LABEL, LABEL, check_one_kind
+from psimil.foundations.errors import DataWarning, InputError
+from psimil.model.bag_checks import check_one_kind
+from psimil.model.labels import (
+    UNKNOWN,
+    ZERO_ONE,
+    Classes,
+    first_of_each,
+    is_label,
+    known_labels,
+    label_values,
+    text,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
-
-__all__ = ["INSTANCE_LABEL", "LABEL", "NUMERIC", "as_labels", "as_numbers", "ids_as_text", "whole_numbers"]
 
 NUMERIC = "biuf"
 
 Array = NDArray[Any]
 
 
-def ids_as_text(column: pd.Series[Any], name: str, rows_before: int = 0) -> Array:
-    """(n,) bag ids as they are written; none may be missing, and all must fit on a line.
+class BagIds:
+    """The ids of bags as they are written, numbered as they first appear.
 
     Parameters
     ----------
-    rows_before : of the table that this column goes on with.
+    name : of the column, for messages.
+
+    Attributes
+    ----------
+    written : the B ids that have appeared.
 
     Examples
     --------
     >>> import pandas as pd
-    >>> ids_as_text(pd.Series([7, 8]), "bag").tolist()
-    ['7', '8']
-    >>> ids_as_text(pd.Series([[1], [2]]), "bag")
+    >>> ids = BagIds("bag")
+    >>> ids.numbers(pd.Series(["8", "7", "8"])), ids.names()
+    (array([0, 1, 0]), array([8, 7]))
+    >>> ids.numbers(pd.Series([[1], [2]]))
     Traceback (most recent call last):
     psimil.foundations.errors.InputError: column "bag" must hold text or numbers; bytes, lists and records are no ids.
     """
-    if column.dtype == object and any(isinstance(value, (bytes, list, tuple, dict, np.ndarray)) for value in column):
-        raise InputError(f'column "{name}" must hold text or numbers; bytes, lists and records are no ids.')
-    if column.dtype == object:
-        check_one_kind(column.dropna())
-    missing = np.flatnonzero(column.isna() | (column == ""))
-    if len(missing):
-        row = rows_before + int(missing[0]) + 1
-        raise InputError(f'row {row} has no bag id (column "{name}"). Fill it in or remove the row.')
-    try:
-        text = np.asarray(column.to_numpy()).astype(str)
-    except Exception as error:  # pyarrow has its own family of errors
-        raise InputError(f'column "{name}" holds text that is not UTF-8. Write the table again.') from error
-    for identifier in np.unique(text):
-        if not identifier.isprintable():
-            raise InputError(f"bag id {str(identifier)!r} holds a line break or another control character.")
-    return text
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._numbers: dict[str, int] = {}
+        self.written: list[str] = []
+
+    def numbers(self, column: pd.Series[Any], rows_before: int = 0) -> NDArray[np.int64]:
+        """(n,) numbers of the bags of further rows; no id may be missing, and all must fit on a line."""
+        import pandas as pd
+
+        name = self._name
+        if column.dtype == object:
+            if any(isinstance(value, (bytes, list, tuple, dict, np.ndarray)) for value in column):
+                raise InputError(f'column "{name}" must hold text or numbers; bytes, lists and records are no ids.')
+            check_one_kind(column.dropna())
+        missing = np.flatnonzero(column.isna() | (column == ""))
+        if len(missing):
+            row = rows_before + int(missing[0]) + 1
+            raise InputError(f'row {row} has no bag id (column "{name}"). Fill it in or remove the row.')
+        try:
+            codes, distinct = pd.factorize(np.asarray(column.to_numpy()))
+            written = distinct.astype(str).tolist()
+        except Exception as error:  # pyarrow has its own family of errors
+            raise InputError(f'column "{name}" holds text that is not UTF-8. Write the table again.') from error
+        for identifier in written:
+            if identifier not in self._numbers:
+                if not identifier.isprintable():
+                    raise InputError(f"bag id {identifier!r} holds a line break or another control character.")
+                self._numbers[identifier] = len(self.written)
+                self.written.append(identifier)
+        number = np.array([self._numbers[identifier] for identifier in written], dtype=np.int64)
+        return np.asarray(number[codes])
+
+    def names(self) -> Array:
+        """(B,) ids, as whole numbers when all are written as such."""
+        written = np.array(self.written)
+        try:
+            whole = written.astype(np.int64)
+        except (ValueError, OverflowError):
+            return written
+        return whole if np.array_equal(whole.astype(str), written) else written
 
 
-def whole_numbers(text: Array) -> Array:
-    """Ids as whole numbers when all are written as such, otherwise as they are.
+class BagLabels:
+    """The labels of bags, one for each row or bag; they must be of two classes, and agree within each bag.
+
+    Parameters
+    ----------
+    positive : the class of positive bags, as text; needed where the classes do not say it themselves.
+    classes : those that are known already; others are refused.
+    optional : leave out labels that cannot be used, with a warning unless all are missing, instead of refusing them.
 
     Examples
     --------
-    >>> whole_numbers(np.array(["7", "8"])), whole_numbers(np.array(["07", "8"]))
-    (array([7, 8]), array(['07', '8'], dtype='<U2'))
+    >>> labels = BagLabels()
+    >>> labels.look(np.array([1, 0, 1]), np.array([0, 1, 0]), ["b", "a"])
+    >>> labels.coded(2)
+    (Classes(negative=0, positive=1), array([1, 0]))
+    >>> labels.look(np.array([0]), np.array([0]), ["b", "a"])
+    Traceback (most recent call last):
+    psimil.foundations.errors.InputError: bag b has rows labelled 0 and rows labelled 1. Give all rows of ...
     """
-    try:
-        numbers = text.astype(np.int64)
-    except (ValueError, OverflowError):
-        return text
-    return numbers if np.array_equal(numbers.astype(str), text) else text
+
+    def __init__(self, positive: str | None = None, classes: Classes | None = None, *, optional: bool = False) -> None:
+        self._positive, self._classes, self._optional = positive, classes, optional
+        self._kinds: list[Any] = []
+        self._first: list[Any] = []  # bag in which each kind first appears
+        self._of_bag = np.empty(0, dtype=np.int64)  # the kind of each bag, -1 before its first row
+        self._some, self._unfit = False, ""
+
+    def look(self, values: Array, bag: Array, names: Any) -> None:
+        """Go on with further rows: their labels (n,), numbers of their bags (n,), and the names of all bags so far."""
+        distinct = first_of_each(values)
+        self._some = self._some or any(is_label(value) for value, _ in distinct)
+        if self._unfit:
+            return
+        try:
+            self._take(values, bag, names, distinct)
+        except InputError as error:
+            self._refuse(error)
+
+    def coded(self, count: int) -> tuple[Classes, NDArray[np.int64] | None]:
+        """The classes, and (B,) 1 for positive and 0 for negative bags; None when they are not used."""
+        if not self._unfit:
+            try:
+                kinds = np.array(self._kinds)
+                classes = self._classes or self._known_classes(kinds)
+                return classes, classes.codes(kinds, self._first)[self._of_bag[:count]]
+            except InputError as error:
+                self._refuse(error)
+        if self._some:
+            warnings.warn(f"labels are not used: {self._unfit}", DataWarning, stacklevel=5)
+        return self._classes or ZERO_ONE, None
+
+    def _take(self, values: Array, bag: Array, names: Any, distinct: list[tuple[Any, int]]) -> None:
+        for value, place in distinct:
+            name = names[bag[place]]
+            if not is_label(value):
+                label_values(values[place : place + 1], [name])  # says so
+            elif value not in self._kinds:
+                self._kinds.append(value)
+                self._first.append(name)
+                label_values(np.array(self._kinds, dtype=object), self._first)
+        if len(self._of_bag) < len(names):
+            fresh = np.full(len(names) - len(self._of_bag), -1)
+            self._of_bag = np.concatenate([self._of_bag, fresh])
+        kind = (values != self._kinds[0]).astype(np.int64)
+        new = self._of_bag[bag] < 0
+        self._of_bag[bag[new]] = kind[new]
+        torn = np.flatnonzero(self._of_bag[bag] != kind)
+        if len(torn):
+            one, other = sorted(map(text, self._kinds))
+            raise InputError(
+                f"bag {names[bag[torn[0]]]} has rows labelled {one} and rows labelled {other}. "
+                "Give all rows of a bag one label."
+            )
+
+    def _known_classes(self, kinds: Array) -> Classes:
+        found = Classes.among(kinds, self._positive)
+        if self._positive is None and not found.usual:
+            raise InputError(
+                f"the labels are {found.negative!r} and {found.positive!r}. "
+                f"Say which is positive: --positive {text(found.positive)}"
+            )
+        return found
+
+    def _refuse(self, error: InputError) -> None:
+        if not self._optional:
+            raise error
+        self._unfit = str(error)
+
+
+def instance_labels(values: Array, names: Array) -> NDArray[np.int64]:
+    """(n,) labels of instances 0, 1 or -1, from numbers of which nan is unknown, too.
+
+    Parameters
+    ----------
+    values : (n,) as they are in the file.
+    names : (n,) bag of each, for messages.
+
+    Examples
+    --------
+    >>> instance_labels(np.array([1, 0, np.nan]), np.array(["b", "a", "b"]))
+    array([ 1,  0, -1])
+    """
+    if values.dtype.kind not in NUMERIC:
+        raise InputError(f"instance labels must be numbers, got {values.dtype}.")
+    if values.shape != names.shape:
+        raise InputError(f"{len(names)} instances but instance labels of shape {values.shape}.")
+    return known_labels(np.where(np.isnan(values), UNKNOWN, values), names, "an instance label", (0, 1, UNKNOWN))
 
 
 def as_labels(column: pd.Series[Any], name: str) -> Array:
@@ -104,23 +237,6 @@ def as_numbers(column: pd.Series[Any], name: str) -> NDArray[np.float64]:
     except Exception as error:  # pyarrow has its own family of errors; numbers beyond any float
         raise InputError(f'column "{name}" must hold numbers, got {_first(column)} among them.') from error
     raise InputError(f'column "{name}" must hold numbers, got {_first(column)} among them.')
-
-
-def as_positions(column: pd.Series[Any], name: str) -> NDArray[np.float64]:
-    """(n,) float64, all of them finite.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> as_positions(pd.Series([0.5, None]), "mm")
-    Traceback (most recent call last):
-    psimil.foundations.errors.InputError: column "mm" must hold a position in every row, row 2 has none.
-    """
-    found = as_numbers(column, name)
-    missing = np.flatnonzero(~np.isfinite(found))
-    if len(missing):
-        raise InputError(f'column "{name}" must hold a position in every row, row {missing[0] + 1} has none.')
-    return found
 
 
 def _first(column: pd.Series[Any]) -> str:

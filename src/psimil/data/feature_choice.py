@@ -57,23 +57,12 @@ Write the table with index=False, or leave the column out with --drop "Unnamed: 
     if not found:
         raise InputError(f"{name} has no numeric feature column beside the bag and label columns.")
     for column in found:
-        if is_unnamed(column):
+        if _is_unnamed(column):
             raise InputError(
                 f"{name}: column {list(columns).index(column) + 1} has no name; it may be the index that pandas "
                 f"writes. Write the table with index=False, or leave the column out with {drop_option([column])}."
             )
     return found
-
-
-def is_unnamed(column: Any) -> bool:
-    """Whether a column has no name of its own, as the index of a data frame in a file.
-
-    Examples
-    --------
-    >>> is_unnamed("Unnamed: 0"), is_unnamed(""), is_unnamed("0")
-    (True, True, False)
-    """
-    return UNNAMED.fullmatch(str(column)) is not None
 
 
 def as_names(names: Names) -> list[str]:
@@ -110,6 +99,11 @@ def one_line(message: object) -> str:
     return " ".join(str(message).split()).rstrip(".")
 
 
+def _is_unnamed(column: Any) -> bool:
+    """Whether a column has no name of its own, as the index of a data frame in a file."""
+    return UNNAMED.fullmatch(str(column)) is not None
+
+
 def _fitting(wanted: Names, columns: Sequence[Any], free: Sequence[Any], name: str) -> list[Any]:
     """Columns of these very names, and free columns that fit a pattern, each once."""
     by_name = {str(column): column for column in columns}
@@ -119,7 +113,7 @@ def _fitting(wanted: Names, columns: Sequence[Any], free: Sequence[Any], name: s
         if text in by_name:
             found[by_name[text]] = None
             continue
-        fits = [c for c in free if (fnmatchcase(str(c), text) if text else is_unnamed(c))]
+        fits = [c for c in free if (fnmatchcase(str(c), text) if text else _is_unnamed(c))]
         if not fits:
             unknown.append(text)
         found |= dict.fromkeys(fits)

@@ -42,16 +42,17 @@ class FeatureColumns:
 
     Attributes
     ----------
-    sizes : number of rows by bag, in the order in which bags appear.
+    chosen : the columns that the names choose, with text or not.
+    sizes : (B,) number of rows of each bag.
 
     Examples
     --------
     >>> import pandas as pd
     >>> found = FeatureColumns(["bag", "f"], "bags.csv", {"bag"})
-    >>> found.look(pd.DataFrame({"bag": ["a", "b"], "f": [0.5, 1.5]}), np.array(["a", "b"]))
+    >>> found.look(pd.DataFrame({"bag": ["a", "b"], "f": [0.5, 1.5]}), np.array([0, 1]))
     >>> found.names()
     ['f']
-    >>> found.look(pd.DataFrame({"bag": ["a"], "f": ["0.5 mm"]}), np.array(["a"]))
+    >>> found.look(pd.DataFrame({"bag": ["a"], "f": ["0.5 mm"]}), np.array([0]))
     Traceback (most recent call last):
     psimil.foundations.errors.InputError: bags.csv: column "f" holds numbers, but '0.5 mm' in row 3. Correct it, or \
 leave the column out with --drop "f".
@@ -66,28 +67,37 @@ leave the column out with --drop "f".
         drop: Names = None,
     ) -> None:
         self._name, self._asked = name, features is not None
-        chosen = chosen_columns(columns, name, others, features, drop)
+        chosen = self.chosen = chosen_columns(columns, name, others, features, drop)
         named = set(as_names(features))  # whoever gives the very name wants the column
         self._seen: dict[Any, Seen] = {column: {} for column in chosen}
         self._orders = {column: Order() for column in chosen if str(column) not in named}
-        self._numbers: dict[str, int] = {}  # of the bags, as they appear
-        self.sizes: dict[str, int] = {}
+        self.sizes = np.empty(0, dtype=np.int64)
         self._rows = 0
 
-    def look(self, frame: pd.DataFrame, ids: NDArray[Any]) -> None:
-        """Go on with further rows and the ids (n,) of their bags; numbers and text in one column are refused."""
+    def look(self, frame: pd.DataFrame, bag: NDArray[Any]) -> None:
+        """Go on with further rows; numbers and text in one column are refused.
+
+        Parameters
+        ----------
+        frame : n rows with all columns.
+        bag : (n,) number of each row's bag, counted as bags appear.
+        """
         kinds = dict(zip(frame.columns, frame.dtypes, strict=True))
-        bag, begins = self._bags(ids)
+        begins = self._begins(bag)
         for column, seen in self._seen.items():
-            kind = kinds[column].kind
-            if kind not in "iuf" or NUMBERS not in seen or len(seen) > 1:
-                self._look_at(column, frame[column], seen)
-            order = self._orders.get(column)
-            if order is not None:
-                if kind in NUMERIC:
-                    order.look(frame[column].to_numpy(dtype=np.float64, na_value=np.nan), bag, begins)
-                if kind not in NUMERIC or not order.alive:
-                    del self._orders[column]
+            kind, order = kinds[column].kind, self._orders.get(column)
+            known = kind in "iuf" and list(seen) == [NUMBERS]
+            if known and order is None:
+                continue
+            cells = frame[column]
+            numbers = cells.to_numpy(dtype=np.float64, na_value=np.nan) if kind in NUMERIC else None
+            if not known:
+                missing = np.asarray(cells.isna(), dtype=bool) if numbers is None else np.isnan(numbers)
+                self._look_at(column, cells, missing, seen)
+            if order is not None and numbers is not None:
+                order.look(numbers, bag, begins)
+            if order is not None and (numbers is None or not order.alive):
+                del self._orders[column]
         self._rows += len(frame)
 
     @property
@@ -105,8 +115,7 @@ leave the column out with --drop "f".
             skipped = one_line(", ".join(map(str, text)))
             message = f"{self._name}: columns that are not numeric are not used: {skipped}."
             warnings.warn(message, DataWarning, stacklevel=5)
-        sizes = np.array(list(self.sizes.values()))
-        verdicts = {column: order.verdict(sizes) for column, order in self._orders.items()}
+        verdicts = {column: order.verdict(self.sizes) for column, order in self._orders.items()}
         for words in dict.fromkeys(filter(None, verdicts.values())):
             columns = [column for column, verdict in verdicts.items() if verdict == words]
             listed = one_line(", ".join(f'"{column}"' for column in columns))
@@ -117,19 +126,17 @@ leave the column out with --drop "f".
             warnings.warn(message, DataWarning, stacklevel=5)
         return found
 
-    def _bags(self, ids: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-        """(n,) numbers of the bags, counted as they appear, and the rows at which they do."""
-        found, first, inverse, counts = np.unique(ids, return_index=True, return_inverse=True, return_counts=True)
-        known, number = len(self.sizes), np.empty(len(found), dtype=np.int64)
-        for k in np.argsort(first):
-            identifier = str(found[k])
-            number[k] = self._numbers.setdefault(identifier, len(self._numbers))
-            self.sizes[identifier] = self.sizes.get(identifier, 0) + int(counts[k])
-        return number[inverse], np.sort(first[number >= known])
+    def _begins(self, bag: NDArray[Any]) -> NDArray[Any]:
+        """Count the rows of each bag, and return those at which a bag appears for the first time."""
+        numbers, first = np.unique(bag, return_index=True)
+        begins: NDArray[Any] = first[numbers >= len(self.sizes)]
+        counts = np.bincount(bag, minlength=len(self.sizes))
+        counts[: len(self.sizes)] += self.sizes
+        self.sizes = counts
+        return begins
 
-    def _look_at(self, column: Any, cells: pd.Series[Any], seen: Seen) -> None:
+    def _look_at(self, column: Any, cells: pd.Series[Any], missing: NDArray[np.bool_], seen: Seen) -> None:
         """Note where the column first holds what; refuse it when it holds numbers and something else."""
-        missing = np.asarray(cells.isna(), dtype=bool)
         if not missing.all():
             for what, row, value in _contents(cells, missing):
                 seen.setdefault(what, (self._rows + row + 1, value))

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.data.bagtable import bag_labels
+from psimil.data.columns import BagLabels
 from psimil.datasets.content import read_content
 from psimil.files.paths import as_path
 from psimil.foundations.errors import InputError
@@ -66,4 +66,6 @@ def read_classic(path: str | Path) -> tuple[Bags, NDArray[np.int64]]:
             f"{path.name}: row {broken[0] + 1} has the bag id {ids[broken[0]]:g}, expected a whole number."
         )
     bags = Bags.from_arrays(table[:, 2:], ids.astype(np.int64))
-    return bags, bag_labels(bags, table[:, 0])[1]
+    labels = BagLabels()
+    labels.look(table[:, 0], bags.in_input_order(bags.bag_index), bags.names)
+    return bags, np.asarray(labels.coded(len(bags))[1])

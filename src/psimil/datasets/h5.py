@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from psimil.data.frames import read_csv
+from psimil.data.chunks import read_csv
 from psimil.datasets.content import write_content
-from psimil.datasets.filenames import checked_names
-from psimil.datasets.labelled import LabelledBags, check_bags, labelled
+from psimil.datasets.labelled import LabelledBags, OneBag, check_bags, checked_names, coordinates, together
 from psimil.files.paths import as_path
 from psimil.foundations.errors import InputError, MissingFile
 from psimil.foundations.extras import install_command
 from psimil.model.bags import Bags
 from psimil.model.features import as_real
+from psimil.model.labels import UNKNOWN
 
 FEATURES, COORDS = "features", "coords"
 SLIDE, LABEL = "slide_id", "label"
@@ -55,14 +55,45 @@ def read_h5(directory: str | Path, labels: Mapping[str, int] | str | Path) -> La
     >>> bags.ids.tolist(), bags["s1"].tolist(), y.tolist()
     (['s1', 's2'], [[1.0], [2.0]], [1, 0])
     """
-    h5py = _h5py()
-    table = dict(labels) if isinstance(labels, Mapping) else _labels(as_path(labels, "labels"))
-    if not table:
-        raise InputError("labels are empty: 0 bags. Give at least 1 slide.")
-    names = checked_names(table)
-    folder = as_path(directory, "directory")
-    bags = Bags.from_list([_features(h5py, folder, name) for name in names], ids=names)
-    return labelled(bags, list(table.values()))
+    table = labels if isinstance(labels, Mapping) else as_path(labels, "labels")
+    return together(H5Folder(as_path(directory, "directory"), table))
+
+
+class H5Folder:
+    """The slides of a folder of HDF5 files, read one by one.
+
+    Parameters
+    ----------
+    root : folder of the files.
+    labels : as of :func:`read_h5`; None reads all slides, with unknown labels.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     write_h5(directory, Bags.from_list([[[1.0]], [[2.0]]], ids=["s1", "s2"]))
+    ...     [(slide.name, slide.label) for slide in H5Folder(Path(directory), {"s2": 1})]
+    [('s2', 1)]
+    """
+
+    def __init__(self, root: Path, labels: Mapping[str, int] | str | Path | None) -> None:
+        self._h5py, self._root = _h5py(), root
+        if labels is None:
+            table: dict[str, Any] = dict.fromkeys(sorted(path.stem for path in root.glob("*.h5")), UNKNOWN)
+        else:
+            table = dict(labels) if isinstance(labels, Mapping) else _labels(as_path(labels, "labels"))
+        if not table:
+            raise InputError("labels are empty: 0 bags. Give at least 1 slide.")
+        self._labels = dict(zip(checked_names(table), table.values(), strict=True))
+
+    def __len__(self) -> int:
+        """Number of slides."""
+        return len(self._labels)
+
+    def __iter__(self) -> Iterator[OneBag]:
+        """One slide after another."""
+        for name, label in self._labels.items():
+            yield OneBag(name, _features(self._h5py, self._root, name), label)
 
 
 def write_h5(directory: str | Path, bags: Bags, coords: ArrayLike | None = None) -> None:
@@ -95,10 +126,7 @@ def write_h5(directory: str | Path, bags: Bags, coords: ArrayLike | None = None)
     names = checked_names(bags.names)
     columns = {FEATURES: list(bags)}
     if coords is not None:
-        places = as_real(coords, "coords")
-        if places.ndim != 2 or len(places) != len(bags.X):
-            raise InputError(f"coords have shape {places.shape}, expected ({len(bags.X)}, 2).")
-        columns[COORDS] = bags.split(np.asarray(coords))
+        columns[COORDS] = coordinates(coords, bags, "2")
     for number, name in enumerate(names):
         content = _encoded(h5py, {key: arrays[number] for key, arrays in columns.items()})
         write_content(folder / f"{name}.h5", content)

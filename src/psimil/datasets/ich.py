@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from psimil.datasets import files
+from psimil.datasets import published
 from psimil.datasets.scans import CNN_PRED, CNN_PROB, CNN_SLICE, SLICE_LABEL, Scans, read_scans
 from psimil.files.paths import as_path
 from psimil.foundations.errors import InputError, MissingFile
@@ -127,9 +127,9 @@ def _checked(cnn: int) -> int:
 
 
 def _published(directory: str | Path, name: str, verify: bool) -> Path:
-    path = files.locate(directory, name)
+    path = published.locate(directory, name)
     if verify:
-        files.verify(path, name)
+        published.verify(path, name)
     return path
 
 

@@ -1,5 +1,7 @@
-"""Bags with all their labels, as the datasets give them."""
+"""Bags with their labels and names, as the datasets give them and as folders with one file per bag hold them."""
 
+import re
+from collections.abc import Collection, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -7,8 +9,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from psimil.foundations.errors import InputError
 from psimil.model.bags import Bags
+from psimil.model.features import as_real
+from psimil.model.labels import UNKNOWN, known_labels
 
-UNKNOWN = -1
+INSTANCE_LABELS = "inst_labels"  # folder of their files
+SAFE = re.compile(r"\w[\w .,+=@()-]{0,199}")
 
 
 class LabelledBags(NamedTuple):
@@ -17,6 +22,15 @@ class LabelledBags(NamedTuple):
     bags: Bags
     y: NDArray[np.int64]
     y_instances: NDArray[np.int64]
+
+
+class OneBag(NamedTuple):
+    """A bag: its name, X (n, D), its label or -1, and known (n,) instance labels or None."""
+
+    name: str
+    X: NDArray[Any]
+    label: Any
+    known: NDArray[Any] | None = None
 
 
 def labelled(bags: Bags, y: ArrayLike, y_instances: ArrayLike | None = None) -> LabelledBags:
@@ -37,15 +51,33 @@ def labelled(bags: Bags, y: ArrayLike, y_instances: ArrayLike | None = None) -> 
     >>> labelled(Bags.from_list([[[1.0], [2.0]]]), [1]).y_instances
     array([-1, -1])
     """
-    if y_instances is None:
-        y_instances = np.full(len(bags.X), UNKNOWN)
+    T, known = np.asarray(y), np.asarray(np.full(len(bags.X), UNKNOWN) if y_instances is None else y_instances)
+    for what, values, count in (("labels", T, len(bags)), ("instance labels", known, len(bags.X))):
+        if values.shape != (count,):
+            raise InputError(f"{what} have shape {values.shape}, expected ({count},).")
     return LabelledBags(
         bags,
-        _checked(np.asarray(y), (len(bags),), (0, 1), bags.names, "label"),
-        _checked(
-            np.asarray(y_instances), (len(bags.X),), (0, 1, UNKNOWN), bags.names[bags.bag_index], "instance label"
-        ),
+        known_labels(T, bags.names, "label"),
+        known_labels(known, bags.names[bags.bag_index], "an instance label", (0, 1, UNKNOWN)),
     )
+
+
+def together(found: Iterable[OneBag]) -> LabelledBags:
+    """Bags that were read one after another, each with a label.
+
+    Examples
+    --------
+    >>> together([OneBag("a", np.ones((2, 1)), 1), OneBag("b", np.ones((1, 1)), 0)]).y.tolist()
+    [1, 0]
+    """
+    each = list(found)
+    bags = Bags.from_list([one.X for one in each], ids=[one.name for one in each])
+    known = [np.full(len(one.X), UNKNOWN) if one.known is None else one.known for one in each]
+    for one, labels in zip(each, known, strict=True):
+        if len(labels) != len(one.X):
+            shown = f"{INSTANCE_LABELS}/{one.name}.npy"
+            raise InputError(f"{shown} has {len(labels)} labels for {len(one.X)} instances.")
+    return labelled(bags, [one.label for one in each], np.concatenate(known))
 
 
 def check_bags(bags: Any) -> None:
@@ -61,13 +93,43 @@ def check_bags(bags: Any) -> None:
         raise InputError(f"bags must be psimil.Bags, got {type(bags).__name__}. Make them with Bags.from_list.")
 
 
-def _checked(
-    values: NDArray[Any], shape: tuple[int], allowed: tuple[int, ...], names: NDArray[Any], what: str
-) -> NDArray[np.int64]:
-    if values.shape != shape:
-        raise InputError(f"{what}s have shape {values.shape}, expected {shape}.")
-    wrong = np.flatnonzero(~np.isin(values, allowed))
-    if len(wrong):
-        rule = ", ".join(map(str, allowed[:-1])) + f" or {allowed[-1]}"
-        raise InputError(f"{what} of bag {names[wrong[0]]} is {values[wrong[0]]}; {what}s must be {rule}.")
-    return values.astype(np.int64)
+def coordinates(coords: ArrayLike, bags: Bags, axes: str) -> list[NDArray[Any]]:
+    """The coordinates (N, k) of all instances, bag by bag.
+
+    Examples
+    --------
+    >>> coordinates([[0, 256]], Bags.from_list([[[1.0]]]), "2")
+    [array([[  0, 256]])]
+    """
+    places = as_real(coords, "coords")
+    if places.ndim != 2 or len(places) != len(bags.X):
+        raise InputError(f"coords have shape {places.shape}, expected ({len(bags.X)}, {axes}).")
+    return bags.split(np.asarray(coords))
+
+
+def checked_names(names: Collection[Any] | NDArray[Any]) -> list[str]:
+    """Names of bags as text, each safe to use as a file name in one folder, on any system.
+
+    Raises
+    ------
+    InputError
+        When a name is empty, too long, has a separator or begins with a dot, or when two are equal but for case.
+
+    Examples
+    --------
+    >>> checked_names([7, "scan-8"])
+    ['7', 'scan-8']
+    >>> checked_names(["../secret"])
+    Traceback (most recent call last):
+    psimil.foundations.errors.InputError: bag name '../secret' cannot be a file name. Use letters, digits, - and _.
+    """
+    checked = [str(name) for name in names]
+    seen: dict[str, str] = {}
+    for name in checked:
+        if not SAFE.fullmatch(name):
+            raise InputError(f"bag name {name!r} cannot be a file name. Use letters, digits, - and _.")
+        if name.casefold() in seen:
+            other = seen[name.casefold()]
+            raise InputError(f"bag names {other!r} and {name!r} would share a file. Make them different.")
+        seen[name.casefold()] = name
+    return checked

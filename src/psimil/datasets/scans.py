@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.data.frames import read_csv
-from psimil.datasets.labelled import UNKNOWN
+from psimil.data.chunks import read_csv
 from psimil.foundations.errors import InputError
 from psimil.model.bags import Bags
+from psimil.model.labels import UNKNOWN
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,6 +23,13 @@ POSITION = "order"
 CNN_PROB, CNN_PRED, CNN_SLICE = "bag_cnn_probability", "bag_cnn_prediction", "cnn_prediction"
 
 Array = NDArray[Any]
+
+NUMBER, BINARY, PROBABILITY = "a number", "0 or 1", "between 0 and 1"
+RULES: Mapping[str, Callable[[Array], Array]] = {
+    NUMBER: np.isfinite,
+    BINARY: lambda values: np.isin(values, (0, 1)),
+    PROBABILITY: lambda values: (values >= 0) & (values <= 1),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +98,7 @@ def read_scans(
     nameless = np.flatnonzero(names == "")
     if len(nameless):
         raise InputError(f'{path.name}: row {nameless[0] + 1} has no scan (column "{SCAN}").')
-    X = np.column_stack([_numbers(frame, column, path.name) for column in features])
+    X = np.column_stack([_column(frame, column, path.name) for column in features])
     place = None if order is None else _positions(frame, order, path.name)
     ids, scan = np.unique(names, return_inverse=True)
     rows = np.argsort(scan, kind="stable") if place is None else np.lexsort((place, scan))
@@ -101,17 +108,20 @@ def read_scans(
     if rows_in_order and place is None:
         position = np.arange(len(X)) - np.repeat(offsets[:-1], bags.sizes)
 
-    def per_slice(column: str) -> NDArray[np.int64] | None:
-        return _binary(frame, column, path.name)[rows] if column in frame.columns else None
+    def per_slice(column: str) -> Array | None:
+        return _column(frame, column, path.name, BINARY)[rows] if column in frame.columns else None
+
+    def per_scan(column: str, rule: str = BINARY) -> Any:
+        found = _column(frame, column, path.name, rule) if column in frame.columns else None
+        return None if found is None else _per_scan(bags, found, column, path.name)
 
     slice_labels = per_slice(SLICE_LABEL)
-    has = [column in frame.columns for column in (CNN_PROB, CNN_PRED)]
     return Scans(
         bags if position is None else bags.in_order(),
-        _per_scan(bags, _binary(frame, LABEL, path.name), LABEL, path.name),
+        per_scan(LABEL),
         np.full(len(X), UNKNOWN) if slice_labels is None else slice_labels,
-        _per_scan(bags, _probability(frame, CNN_PROB, path.name), CNN_PROB, path.name) if has[0] else None,
-        _per_scan(bags, _binary(frame, CNN_PRED, path.name), CNN_PRED, path.name) if has[1] else None,
+        per_scan(CNN_PROB, PROBABILITY),
+        per_scan(CNN_PRED),
         per_slice(CNN_SLICE),
         position,
     )
@@ -125,32 +135,18 @@ def _require(frame: pd.DataFrame, columns: Sequence[str], name: str) -> None:
         raise InputError(f"{name} has no rows: 0 slices.")
 
 
-def _numbers(frame: pd.DataFrame, column: str, name: str) -> NDArray[np.float64]:
+def _column(frame: pd.DataFrame, column: str, name: str, rule: str = NUMBER) -> Array:
+    """(N,) numbers of a column that keep the rule."""
     import pandas as pd
 
     values = np.asarray(pd.to_numeric(frame[column], errors="coerce"), dtype=np.float64)
-    _refuse(frame, column, name, ~np.isfinite(values), "a number")
-    return values
-
-
-def _binary(frame: pd.DataFrame, column: str, name: str) -> NDArray[np.int64]:
-    values = _numbers(frame, column, name)
-    _refuse(frame, column, name, (values != 0) & (values != 1), "0 or 1")
-    return values.astype(np.int64)
-
-
-def _probability(frame: pd.DataFrame, column: str, name: str) -> NDArray[np.float64]:
-    values = _numbers(frame, column, name)
-    _refuse(frame, column, name, (values < 0) | (values > 1), "between 0 and 1")
-    return values
-
-
-def _refuse(frame: pd.DataFrame, column: str, name: str, wrong: NDArray[np.bool_], rule: str) -> None:
-    rows = np.flatnonzero(wrong)
-    if len(rows):
-        value = frame[column].iloc[rows[0]]
-        shown = "empty" if value != value else f"{value}"  # noqa: PLR0124  nan is not equal to itself
-        raise InputError(f'{name}: row {rows[0] + 1}, column "{column}" is {shown}; it must be {rule}.')
+    for words in (NUMBER, rule):
+        wrong = np.flatnonzero(~RULES[words](values))
+        if len(wrong):
+            value = frame[column].iloc[wrong[0]]
+            shown = "empty" if value != value else f"{value}"  # noqa: PLR0124  nan is not equal to itself
+            raise InputError(f'{name}: row {wrong[0] + 1}, column "{column}" is {shown}; it must be {words}.')
+    return values.astype(np.int64) if rule == BINARY else values
 
 
 def _per_scan(bags: Bags, values: Array, column: str, name: str) -> Array:
@@ -168,7 +164,7 @@ def _positions(frame: pd.DataFrame, order: Path, name: str) -> NDArray[np.int64]
     """(N,) axial position of every row."""
     table = read_csv(order, text=SLICE)
     _require(table, (SLICE, POSITION), order.name)
-    _numbers(table, POSITION, order.name)
+    _column(table, POSITION, order.name)
     positions = table.set_index(SLICE)[POSITION]
     if not positions.index.is_unique:
         raise InputError(f"{order.name} names a slice twice.")

@@ -12,14 +12,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from psimil.datasets.filenames import checked_names
-from psimil.datasets.labelled import LabelledBags, check_bags, labelled
+from psimil.datasets.labelled import (
+    INSTANCE_LABELS,
+    LabelledBags,
+    OneBag,
+    check_bags,
+    checked_names,
+    coordinates,
+    labelled,
+    together,
+)
 from psimil.files.paths import as_path
 from psimil.foundations.errors import InputError, MissingFile, OutputError
 from psimil.model.bags import Bags
-from psimil.model.features import as_real
+from psimil.model.labels import UNKNOWN
 
-FEATURES, LABELS, INSTANCE_LABELS, COORDS, SPLITS = "features", "labels", "inst_labels", "coords", "splits.csv"
+FEATURES, LABELS, COORDS, SPLITS = "features", "labels", "coords", "splits.csv"
 
 
 def read_torchmil(directory: str | Path, split: str | None = None) -> LabelledBags:
@@ -55,18 +63,68 @@ def read_torchmil(directory: str | Path, split: str | None = None) -> LabelledBa
     root = as_path(directory, "directory")
     if not (root / FEATURES).is_dir():
         raise MissingFile(f"{root} has no folder {FEATURES}. Name the folder that holds {FEATURES} and {LABELS}.")
-    names = sorted(path.stem for path in (root / FEATURES).glob("*.npy")) if split is None else _members(root, split)
-    if not names:
-        raise InputError(f"{root / FEATURES} has no .npy files: 0 bags.")
-    bags = Bags.from_list([_array(root, FEATURES, name) for name in names], ids=names)
-    y = [_label(root, name) for name in names]
-    if not (root / INSTANCE_LABELS).is_dir():
-        return labelled(bags, y)
-    parts = [_array(root, INSTANCE_LABELS, name).ravel() for name in names]
-    for name, part, size in zip(names, parts, bags.sizes, strict=True):
-        if len(part) != size:
-            raise InputError(f"{INSTANCE_LABELS}/{name}.npy has {len(part)} labels for {size} instances.")
-    return labelled(bags, y, np.concatenate(parts))
+    return together(TorchmilFolder(root, None if split is None else _members(root, split)))
+
+
+class TorchmilFolder:
+    """The bags of a torchmil folder, read one by one.
+
+    Parameters
+    ----------
+    root : the folder.
+    names : of the bags to read; None reads all.
+    labels_optional : whether labels are unknown where there is no folder ``labels``, instead of missing.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     write_torchmil(Path(directory) / "data", Bags.from_list([[[1.0]], [[2.0]]], ids=["a", "b"]), [1, 0])
+    ...     [(bag.name, bag.label) for bag in TorchmilFolder(Path(directory) / "data")]
+    [('a', 1), ('b', 0)]
+    """
+
+    def __init__(self, root: Path, names: list[str] | None = None, *, labels_optional: bool = False) -> None:
+        self._root = root
+        self._names = sorted(path.stem for path in (root / FEATURES).glob("*.npy")) if names is None else names
+        self._labelled = not labels_optional or (root / LABELS).is_dir()
+        if not self._names:
+            raise InputError(f"{root / FEATURES} has no .npy files: 0 bags.")
+
+    def __len__(self) -> int:
+        """Number of bags."""
+        return len(self._names)
+
+    def __iter__(self) -> Iterator[OneBag]:
+        """One bag after another."""
+        known = (self._root / INSTANCE_LABELS).is_dir()
+        for name in self._names:
+            X = self._array(FEATURES, name)
+            labels = self._array(INSTANCE_LABELS, name).ravel() if known else None
+            yield OneBag(name, X, self._label(name), labels)
+
+    def _label(self, name: str) -> Any:
+        if not self._labelled:
+            return UNKNOWN
+        label = self._array(LABELS, name)
+        if label.size != 1:
+            raise InputError(f"{LABELS}/{name}.npy has shape {label.shape}, expected one number.")
+        return label.item()
+
+    def _array(self, folder: str, name: str) -> NDArray[Any]:
+        """The array of one file, of numbers."""
+        shown = f"{folder}/{name}.npy"
+        try:
+            with (self._root / shown).open("rb") as stream:
+                array: NDArray[Any] = np.lib.format.read_array(stream, allow_pickle=False)
+        except FileNotFoundError:
+            raise MissingFile(f"{shown} was not found in {self._root}. Every bag needs one.") from None
+        except Exception as error:  # numpy fails in many ways on a damaged or hostile file
+            reason = " ".join(str(error).split())
+            raise InputError(f"{shown} cannot be read as an array of numbers: {reason}.") from error
+        if array.dtype.kind not in "biuf":
+            raise InputError(f"{shown} must hold numbers, got {array.dtype}.")
+        return array
 
 
 def write_torchmil(
@@ -113,10 +171,7 @@ def write_torchmil(
     if y_instances is not None:
         columns[INSTANCE_LABELS] = bags.split(data.y_instances)
     if coords is not None:
-        places = as_real(coords, "coords")
-        if places.ndim != 2 or len(places) != len(bags.X):
-            raise InputError(f"coords have shape {places.shape}, expected ({len(bags.X)}, k).")
-        columns[COORDS] = bags.split(np.asarray(coords))
+        columns[COORDS] = coordinates(coords, bags, "k")
     if split is not None and len(split) != len(bags):
         raise InputError(f"{len(bags)} bags but {len(split)} entries of split.")
     with _aside(target) as aside:
@@ -165,25 +220,3 @@ def _members(root: Path, split: str) -> list[str]:
         found = ", ".join(sorted({str(row["split"]) for row in rows}))
         raise InputError(f'{SPLITS} puts no bag in "{split}". It has {found}.')
     return checked_names(names)
-
-
-def _label(root: Path, name: str) -> Any:
-    label = _array(root, LABELS, name)
-    if label.size != 1:
-        raise InputError(f"{LABELS}/{name}.npy has shape {label.shape}, expected one number.")
-    return label.item()
-
-
-def _array(root: Path, folder: str, name: str) -> NDArray[Any]:
-    """The array of one file, of numbers."""
-    shown = f"{folder}/{name}.npy"
-    try:
-        with (root / shown).open("rb") as stream:
-            array: NDArray[Any] = np.lib.format.read_array(stream, allow_pickle=False)
-    except FileNotFoundError:
-        raise MissingFile(f"{shown} was not found in {root}. Every bag needs one.") from None
-    except Exception as error:  # numpy fails in many ways on a damaged or hostile file
-        raise InputError(f"{shown} cannot be read as an array of numbers: {' '.join(str(error).split())}.") from error
-    if array.dtype.kind not in "biuf":
-        raise InputError(f"{shown} must hold numbers, got {array.dtype}.")
-    return array

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.foundations.errors import NotFitted
 from psimil.inference.trained import TrainedModel
 from psimil.model.kernels import Kernel
 from psimil.model.labels import Classes
@@ -68,8 +67,7 @@ class FittedAttributes:
     @property
     def mean_(self) -> float:
         """The learned prior mean of the latent function."""
-        gp, m = self.model_.gp, self.model_.posterior.m
-        return float(gp.bias * m[-1]) if gp.bias else 0.0
+        return self.model_.prior_mean
 
     @property
     def threshold_(self) -> float:
@@ -89,11 +87,6 @@ class FittedAttributes:
     def __sklearn_is_fitted__(self) -> bool:
         """Whether fit or load has been called."""
         return hasattr(self, "model_")
-
-    def _model(self) -> TrainedModel:
-        if not hasattr(self, "model_"):
-            raise NotFitted("this model is not fitted. Call fit() or load a model.")
-        return self.model_
 
     @property
     def _positive_is_last(self) -> bool:

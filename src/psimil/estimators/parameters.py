@@ -14,6 +14,8 @@ from psimil.compute.backend import Backend
 from psimil.foundations.errors import InputError
 from psimil.foundations.extras import install_command
 from psimil.inference.options import Options
+from psimil.inference.thresholds import RULE as REFERRAL
+from psimil.inference.thresholds import read_referral
 from psimil.model.context import PARTS
 from psimil.model.densities import Density, grows
 from psimil.model.features import as_real
@@ -23,8 +25,6 @@ from psimil.paper.kernel_steps import PaperLearning
 from psimil.paper.label_posteriors import RULES
 from psimil.paper.published import SURROGATE, UnitSparseGP
 from psimil.predictive.aggregates import AGGREGATES
-from psimil.predictive.referral import RULE as REFERRAL
-from psimil.predictive.referral import read_referral
 
 # What names of the paper and of its published code plug into inference
 PLUG_INS: dict[tuple[str, str], dict[str, Any]] = {
@@ -191,21 +191,11 @@ def options_of(parameters: dict[str, Any], n_features: int) -> Options:
         raise InputError(f"density must have log_prob and theta, got {density!r}.")
     if kernel is not None and not isinstance(kernel, Kernel):
         raise InputError(f"kernel must be a psimil kernel, got {kernel!r}.")
-    if parameters["label_posterior"] == "max" and np.isinf(parameters["H"]):
-        raise InputError('label_posterior "max" needs a finite H, got inf.')
     posterior = parameters["posterior"] or ("augmented" if grows(density) else "variational")
-    if posterior != "augmented":
-        _check_variational(parameters)
-    _check_chain(parameters, posterior)
-    boundless = 'residual "unit"' if parameters["residual"] == "unit" else ""
-    boundless = boundless if getattr(density, "has_bound", True) else "the clipped Gamma mixture"
-    if boundless and parameters["hyperparameters"] == "bound":
-        raise InputError(f'{boundless} has no bound; use hyperparameters "published", "paper" or None.')
+    _check_together(parameters, posterior)
     values = {f.name: parameters[f.name] for f in fields(Options) if f.name in parameters} | {"posterior": posterior}
     usual = OF_AUGMENTED if posterior == "augmented" else OF_VARIATIONAL
     values |= {name: value for name, value in usual.items() if parameters[name] is None}
-    if parameters["context"] == "auto":
-        _check_judged(values)
     if parameters["inducing_points"] is not None:
         Z, D = as_real(parameters["inducing_points"], "inducing_points"), n_features
         D *= 1 if parameters["context"] is None else PARTS
@@ -228,41 +218,39 @@ _VARIATIONAL: dict[str, tuple[Any, ...]] = {
 }
 
 
-def _check_variational(parameters: dict[str, Any]) -> None:
-    """Refuse what belongs to the paper's algorithm, and densities under which the posterior runs away."""
+def _check_together(given: dict[str, Any], posterior: str) -> None:
+    """Refuse parameters that exclude each other."""
+    density, augmented = given["density"], posterior == "augmented"
+    if given["label_posterior"] == "max" and np.isinf(given["H"]):
+        raise InputError('label_posterior "max" needs a finite H, got inf.')
     for name, allowed in _VARIATIONAL.items():
-        if parameters[name] not in allowed:
-            raise InputError(f'{name}={parameters[name]!r} needs posterior="augmented".')
-    if grows(parameters["density"]):
+        if not augmented and given[name] not in allowed:
+            raise InputError(f'{name}={given[name]!r} needs posterior="augmented".')
+    if not augmented and grows(density):
         raise InputError(
-            f"the likelihood of {parameters['density']!r} grows without bound, so that its posterior runs away. "
+            f"the likelihood of {density!r} grows without bound, so that its posterior runs away. "
             'Use posterior="augmented", or another density.'
         )
-
-
-def _check_judged(values: dict[str, Any]) -> None:
-    """Refuse ``context="auto"`` where no kernel is learned by log p(T) for either choice."""
-    fixed = {"hyperparameters": values["hyperparameters"] != "bound", "posterior": values["posterior"] == "augmented"}
-    for name, wrong in (fixed | {"inducing_points": values["inducing_points"] is not None}).items():
-        if wrong:
-            given = "" if name == "inducing_points" else f"={values[name]!r}"
-            raise InputError(
-                f'context="auto" is decided by log p(T) of learned kernels, which {name}{given} does not allow. '
-                'Give context="bag" or None.'
-            )
-
-
-def _check_chain(parameters: dict[str, Any], posterior: str) -> None:
-    """Refuse linked labels where labels are not summed out, and a calibration, which looks at instances one by one."""
-    if parameters["labels"] == "independent":
-        return
-    if posterior == "augmented":
+    if given["labels"] == "chain" and augmented:
         raise InputError('labels="chain" needs posterior="variational" or "sampled", and a density that has them.')
-    if parameters["calibrate"]:
+    if given["labels"] == "chain" and given["calibrate"]:  # it would look at instances one by one
         raise InputError(
-            f'labels="chain" has no calibration, got calibrate={parameters["calibrate"]!r}: scale and shift would be '
+            f'labels="chain" has no calibration, got calibrate={given["calibrate"]!r}: scale and shift would be '
             "those of log-odds with neighbours summed out, not of latent values. Leave calibrate=None, or give False."
         )
+    boundless = 'residual "unit"' if given["residual"] == "unit" else ""
+    boundless = boundless if getattr(density, "has_bound", True) else "the clipped Gamma mixture"
+    if boundless and given["hyperparameters"] == "bound":
+        raise InputError(f'{boundless} has no bound; use hyperparameters "published", "paper" or None.')
+    if given["context"] == "auto":
+        learned, points = given["hyperparameters"] == "bound", given["inducing_points"] is not None
+        wrong = "" if learned else f"hyperparameters={given['hyperparameters']!r}"
+        wrong = wrong or (f"posterior={posterior!r}" if augmented else "inducing_points" if points else "")
+        if wrong:
+            raise InputError(
+                f'context="auto" is decided by log p(T) of learned kernels, which {wrong} does not allow. '
+                'Give context="bag" or None.'
+            )
 
 
 def _torch_backend(device: str, kernel: Kernel | None) -> Backend:

@@ -18,7 +18,7 @@ from psimil.estimators.inputs import check_fingerprint_of, features_of, read_bag
 from psimil.estimators.online import changed_since
 from psimil.estimators.parameters import check_parameters, resolved
 from psimil.files.model_file import ModelFile, save_model
-from psimil.foundations.errors import DataWarning, InputError
+from psimil.foundations.errors import DataWarning, InputError, NotFitted
 from psimil.inference.predicted_ranges import RANGE_ROWS, predict_ranges
 from psimil.inference.prediction import Prediction
 from psimil.model.bags import Bags
@@ -78,7 +78,7 @@ class BagPredictor(FittedAttributes, ClassifierMixin, BaseEstimator):
         if expectation is not None:
             check_parameters({"expectation": expectation})
         found = self._bags(bags, bag_ids)
-        return self._model().predict(
+        return self.model_.predict(
             found, raw=raw, expectation=expectation, n_samples=n_samples, level=level, joint=joint
         )
 
@@ -109,7 +109,7 @@ class BagPredictor(FittedAttributes, ClassifierMixin, BaseEstimator):
         """
         check_parameters({"level": level, "chunk_size": chunk_size})
         found, rows = self._bags(bags, bag_ids), RANGE_ROWS if chunk_size is None else chunk_size
-        return predict_ranges(self._model(), found, rows, raw=raw, level=level)
+        return predict_ranges(self.model_, found, rows, raw=raw, level=level)
 
     def predict_proba(self, bags: Any, *, bag_ids: Any = None) -> Array:
         """(B, 2) probabilities of the two labels, in the order of ``classes_``.
@@ -146,9 +146,8 @@ class BagPredictor(FittedAttributes, ClassifierMixin, BaseEstimator):
         >>> bool(((clf.decision_function(bags) >= 0) == clf.predict(bags)).all())
         True
         """
-        model = self._model()
-        shift = np.log(model.threshold) - np.log1p(-model.threshold)
-        found = np.asarray(self.predict_dist(bags, bag_ids=bag_ids).log_odds - shift)
+        log_odds = self.predict_dist(bags, bag_ids=bag_ids).log_odds
+        found = np.asarray(log_odds - (np.log(self.threshold_) - np.log1p(-self.threshold_)))
         return found if self._positive_is_last else -found
 
     def predict(self, bags: Any, *, bag_ids: Any = None) -> Array:
@@ -219,16 +218,16 @@ class BagPredictor(FittedAttributes, ClassifierMixin, BaseEstimator):
         >>> clf.predict_instances(bags, as_frame=True).columns.tolist()[:4]
         ['bag', 'instance', 'prob', 'std']
         """
-        prediction = self.predict_dist(bags, bag_ids=bag_ids, raw=raw)
-        recalibration = self._model().recalibration if recalibrated else None
+        found = self._bags(bags, bag_ids)
+        prediction = self.model_.predict(found, raw=raw)
+        recalibration = self.model_.recalibration if recalibrated else None
         if recalibrated and recalibration is None:
             raise InputError("recalibrated instance probabilities need positive and negative training bags.")
         if as_frame:
             return prediction.to_frame("instance", recalibration)
-        log_odds = prediction.instance_log_odds
-        prob = prediction.instance_prob if recalibration is None else recalibration.apply(log_odds)
-        split = np.split(prob, prediction.offsets[1:-1])
-        return (split, prediction.split(prediction.instance_std)) if return_std else split
+        of_each, ends = prediction.instances, prediction.offsets[1:-1]
+        prob = np.split(of_each.prob if recalibration is None else recalibration.apply(of_each.log_odds), ends)
+        return (prob, np.split(of_each.std, ends)) if return_std else prob
 
     def score(self, bags: Any, y: Any, sample_weight: Any = None) -> float:
         """Share of bags whose label is predicted; ``y`` finds its bags as in ``fit``.
@@ -263,7 +262,7 @@ class BagPredictor(FittedAttributes, ClassifierMixin, BaseEstimator):
         >>> bool((again.predict_proba(bags) == clf.predict_proba(bags)).all())
         True
         """
-        self._model()
+        self._check_fitted()
         check_parameters({"feature_fingerprint": self.feature_fingerprint})
         parameters = {k: v for k, v in resolved(self).items() if k not in _NOT_STORED}  # of a PsiVGPMIL, as it loads
         changed = {name: value for name, value in changed_since(self).items() if name in parameters}
@@ -285,8 +284,13 @@ class BagPredictor(FittedAttributes, ClassifierMixin, BaseEstimator):
         tags.no_validation = True
         return tags
 
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "model_"):
+            raise NotFitted("this model is not fitted. Call fit() or load a model.")
+
     def _bags(self, bags: Any, bag_ids: Any = None) -> Bags:
-        self._model()
+        """The bags with the features of the fitted model in its order."""
+        self._check_fitted()
         found = read_bags(bags, bag_ids, what="prediction set")
         check_fingerprint_of(self.feature_fingerprint, found)
         return features_of(found, self.model_.n_features, self._feature_names)

@@ -5,22 +5,22 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from psimil.estimators.execution import callbacks_of, evaluation_of, execution_of
-from psimil.estimators.inputs import read_bags, read_instance_labels, read_labels, read_random_state, read_weights
+from psimil.estimators import inputs
 from psimil.estimators.online import OnlineLearning
 from psimil.estimators.parameters import options_of, renewed, resolved
 from psimil.estimators.predictor import BagPredictor
 from psimil.estimators.voice import aloud
 from psimil.files.model_file import load_model
 from psimil.foundations.errors import InputError
-from psimil.inference.options import Execution, Parameters
+from psimil.inference.options import Parameters
 from psimil.inference.preparation import Supervision
 from psimil.inference.training import Callback, train
 from psimil.model.densities import Density, GammaMixture, HyperbolicSecant
@@ -188,29 +188,30 @@ class PsiVGPMIL(OnlineLearning, BagPredictor, Parameters):
         """
         if y is None:
             raise InputError("fit needs bag labels: fit(bags, y). requires y to be passed, but the target y is None")
-        found = read_bags(bags, bag_ids)
-        classes, T = read_labels(y, found, positive=self.positive, from_rows=bag_ids is not None)
+        found = inputs.read_bags(bags, bag_ids)
+        classes, T = inputs.read_labels(y, found, positive=self.positive, from_rows=bag_ids is not None)
         options = options_of(resolved(self), found.n_features)
-        weights = np.ones(len(found)) if sample_weight is None else read_weights(sample_weight, found)
-        known = None if y_instances is None else read_instance_labels(y_instances, found, T, self.H)
-        supervision, rng = Supervision(T, weights, known), read_random_state(self.random_state)
-        watching = callbacks_of(callbacks, self.verbose) if callbacks is not None or self.verbose else ()
-        evaluation, execution = None, Execution()
+        weights = np.ones(len(found)) if sample_weight is None else inputs.read_weights(sample_weight, found)
+        known = None if y_instances is None else inputs.read_instance_labels(y_instances, found, T, self.H)
+        supervision, rng = Supervision(T, weights, known), inputs.read_random_state(self.random_state)
+        how: dict[str, Any] = {"previous": self._previous(found, classes) if self.warm_start else None}
+        if callbacks is not None or self.verbose:
+            how["callbacks"] = inputs.callbacks_of(callbacks, self.verbose)
         if eval_set is not None or self.early_stopping is not None:
-            evaluation = evaluation_of(eval_set, found, classes, self.early_stopping)
+            how["evaluation"] = inputs.evaluation_of(eval_set, found, classes, self.early_stopping)
         if not (batch_bags is client is checkpoint is None):
-            execution = execution_of(client, checkpoint, found, supervision, options, rng, batch_bags)
-        how: dict[str, Any] = {"evaluation": evaluation, "callbacks": watching, "execution": execution}
-        how["previous"] = self._previous(found, classes) if self.warm_start else None
-        training = (aloud(train) if self.verbose else train)(found, supervision, options, rng=rng, **how)
+            how["execution"] = inputs.execution_of(client, checkpoint, found, supervision, options, rng, batch_bags)
+        with aloud() if self.verbose else nullcontext():
+            training = train(found, supervision, options, rng=rng, **how)
         self.model_, self.history_, self.out_of_bag_ = training.model, training.history, training.out_of_bag
         self._classes, self._feature_names, self._fitted_with = classes, found.feature_names, resolved(self)
         self.label_posterior_ = training.pi
         if training.pi is not None and found.rows is not None:
             self.label_posterior_ = found.in_input_order(training.pi)
-        rows = [row for row in training.history if row["stage"] == training.history[-1]["stage"]]
-        score = f"eval_{self.early_stopping}"
-        kept = rows[-1] if self.early_stopping is None else max(rows, key=lambda row: row[score])
+        kept, score = training.history[-1], f"eval_{self.early_stopping}"
+        if self.early_stopping is not None:
+            last = [row for row in training.history if row["stage"] == kept["stage"]]
+            kept = max(last, key=lambda row: row[score])
         self.elbo_, self.n_iter_, self.converged_ = float(kept["elbo"]), len(training.history), training.converged
         self.training_counts_ = {"bags": len(found), "positive": int(T.sum()), "instances": len(found.X)}
         if not self.converged_ and self.early_stopping is None and self.max_iter > 0 and self.tol != 0:
@@ -231,12 +232,11 @@ class PsiVGPMIL(OnlineLearning, BagPredictor, Parameters):
         return cls(**preset_parameters(name, parameters))
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> PsiVGPMIL:
+    def load(cls, path: str | os.PathLike[str]) -> Self:
         """A model written by :meth:`save`; its predictions are equal bit by bit.
 
-        It is a PsiVGPMIL whatever class saved it, ready to predict. A file holds nothing of the training rows, so
-        ``out_of_bag_``, ``history_``, ``label_posterior_``, ``elbo_``, ``n_iter_``, ``converged_`` and ``online_`` are
-        not there.
+        It is of the class that loads, ready to predict. A file holds nothing of the training rows, so ``out_of_bag_``,
+        ``history_``, ``label_posterior_``, ``elbo_``, ``n_iter_``, ``converged_`` and ``online_`` are not there.
 
         Raises
         ------
@@ -263,8 +263,11 @@ class PsiVGPMIL(OnlineLearning, BagPredictor, Parameters):
             named = [one.__name__ for one in (VGPMIL, GVGPMIL) if isinstance(density, one._kind)]
             better = named[0] if named else "PsiVGPMIL"
             raise InputError(f"the model has the density {density!r}; {cls.__name__} does not. Use {better}.load.")
-        names = set(cls().get_params(deep=False))
-        estimator = PsiVGPMIL(**{k: v for k, v in renewed(file.parameters).items() if k in names})
+        estimator = cls()
+        names = {field.name for field in fields(estimator)}
+        for name, value in renewed(file.parameters).items():
+            if name in names:
+                setattr(estimator, name, value)
         estimator.feature_fingerprint = file.feature_fingerprint
         estimator.model_, estimator.training_counts_ = file.model, file.training_counts
         estimator._classes, estimator._feature_names = file.classes, file.feature_names

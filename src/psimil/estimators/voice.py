@@ -5,14 +5,11 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections.abc import Callable
-from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 from psimil.foundations.phases import IN_CONTEXT, INDUCING, LEARNING, PASSES, THRESHOLDS, Plan, Step, following
-
-P = ParamSpec("P")
-Answer = TypeVar("Answer")
 
 SILENCE = 10.0  # seconds after which a phase speaks again
 BEGINNINGS = (INDUCING, LEARNING, IN_CONTEXT, THRESHOLDS)
@@ -46,22 +43,19 @@ def say_pass(row: dict[str, Any]) -> None:
     say(f"{row['stage']}, pass {row['iteration']}: bound {row['elbo']:.6g} after {row['seconds']:.2f} s")
 
 
-def aloud(function: Callable[P, Answer]) -> Callable[P, Answer]:
-    """The function, whose phases are said: each when it begins, and now and then while it lasts.
+@contextmanager
+def aloud() -> Iterator[None]:
+    """Within the block phases are said: each when it begins, and now and then while it lasts.
 
     Examples
     --------
     >>> from psimil.foundations.phases import tell
-    >>> aloud(tell)("thresholds", 0)
+    >>> with aloud():
+    ...     tell("thresholds", 0)
     thresholds
     """
-
-    @wraps(function)
-    def spoken(*arguments: P.args, **options: P.kwargs) -> Answer:
-        with following(_Voice().hear):
-            return function(*arguments, **options)
-
-    return spoken
+    with following(_Voice().hear):
+        yield
 
 
 class _Voice:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from psimil.inference.prediction import Prediction
 
 
+NUMBERS = ("prob", "std", "lower", "upper", "novelty")
 MANY = 25  # instances above which error bars have no caps and not every instance has a number
 
 
@@ -42,21 +43,11 @@ def bag_table(prediction: Prediction, bag: Any, truth: ArrayLike | None = None) 
     """
     import pandas as pd
 
-    b = _position(prediction.ids, bag)
-    rows = slice(int(prediction.offsets[b]), int(prediction.offsets[b + 1]))
+    b = bag_position(prediction.ids, bag)
+    rows = prediction.instances_of(b)
     n = rows.stop - rows.start
-    frame = pd.DataFrame(
-        {
-            "bag": [prediction.ids[b]] * n,
-            "instance": range(n),
-            "prob": prediction.instance_prob[rows],
-            "std": prediction.instance_std[rows],
-            "lower": prediction.instance_lower[rows],
-            "upper": prediction.instance_upper[rows],
-        }
-    )
-    if prediction.instance_novelty is not None:
-        frame["novelty"] = prediction.instance_novelty[rows]
+    numbers = {name: prediction.instance_numbers[name][rows] for name in NUMBERS if name in prediction.instance_numbers}
+    frame = pd.DataFrame({"bag": [prediction.ids[b]] * n, "instance": range(n)} | numbers)
     if truth is not None:
         known = np.asarray(truth)
         if known.shape != (n,):
@@ -77,8 +68,6 @@ def plot_bag(prediction: Prediction, bag: Any, truth: ArrayLike | None = None, *
 
     Examples
     --------
-    >>> import matplotlib
-    >>> matplotlib.use("Agg")
     >>> from psimil import VGPMIL
     >>> from psimil.datasets import make_bags
     >>> from psimil.figures import new_figure
@@ -96,7 +85,7 @@ def plot_bag(prediction: Prediction, bag: Any, truth: ArrayLike | None = None, *
     ax.errorbar(table["instance"], table["prob"], gaps, fmt="none", ecolor="black", capsize=3 if few else 0,
                 linewidth=1.2 if few else 0.5, label=f"{prediction.level:.0%} interval")  # fmt: skip
     ax.axhline(prediction.instance_threshold, color="grey", linestyle="--", linewidth=1, label="instance threshold")
-    b = _position(prediction.ids, bag)
+    b = bag_position(prediction.ids, bag)
     title = f"Bag {prediction.ids[b]}: probability {prediction.prob[b]:.3f}, standard deviation {prediction.std[b]:.3f}"
     title += f"; to refer: {prediction.reason[b]}" if prediction.refer[b] else ""
     ax.set(xlabel="instance", ylabel="probability", xlim=(middle - half, middle + half), ylim=(-0.03, 1.03))
@@ -117,7 +106,8 @@ def _frame(ax: Axes, positives: Sequence[int]) -> None:
         ax.bar(n, 1.0, width=0.92, fill=False, edgecolor=RED, linewidth=broad, label=label)
 
 
-def _position(ids: Any, bag: Any) -> int:
+def bag_position(ids: Any, bag: Any) -> int:
+    """The position of a bag among the ids (B,), from a position, also a negative one, or from its id in text."""
     if isinstance(bag, str):
         found = np.flatnonzero(np.asarray(ids).astype(str) == bag)
         if len(found) != 1:

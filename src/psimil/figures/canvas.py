@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from math import inf
-from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from psimil.figures.lettering import figure_of
 from psimil.files.atomic import atomic_write
 from psimil.files.csv_table import write_table
 from psimil.files.paths import as_path
 from psimil.foundations.errors import InputError
+from psimil.foundations.numbers import is_number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,7 +42,7 @@ def new_figure(width: float = 6.0, height: float = 4.0) -> Axes:
     from matplotlib.figure import Figure
 
     for name, value in (("width", width), ("height", height)):
-        if isinstance(value, bool) or not isinstance(value, Real) or not 0 < value < inf:
+        if not is_number(value) or not 0 < value < inf:
             raise InputError(f"{name} must be a number of inches > 0, got {value!r}.")
     return Figure(figsize=(width, height), layout="constrained").add_subplot()
 
@@ -98,8 +99,7 @@ def save_figure(ax: Axes, path: str | Path, data: pd.DataFrame) -> None:
         raise InputError(f"figures are named .png (the .pdf and .csv go beside it), got {path.name}.")
     if not hasattr(ax, "get_figure"):
         raise InputError(f"ax must be matplotlib Axes, got {type(ax).__name__}. Give what a plot_ function returned.")
-    figure = ax.get_figure(root=True)
-    assert figure is not None  # axes that were drawn on have a figure
+    figure = figure_of(ax)
     write_table(data, path.with_suffix(".csv"))
     atomic_write(path, lambda stream: figure.savefig(stream, format="png", dpi=DOTS_PER_INCH))
     timeless = {"CreationDate": None}

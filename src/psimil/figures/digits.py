@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from psimil.figures.bag import bag_table
+from psimil.figures.bag import bag_position, bag_table
 from psimil.figures.canvas import RED, axes_or_new
 from psimil.figures.lettering import axes_points, figure_of, fitting_size, folded, titled
 from psimil.foundations.errors import InputError
@@ -52,8 +52,8 @@ def digits_table(prediction: Prediction, bags: Sequence[Any], truth: Sequence[Ar
     frames = []
     for place, bag in enumerate(bags):
         frame = bag_table(prediction, bag, None if truth is None else truth[place])
-        b = int(np.flatnonzero(prediction.ids == frame["bag"].iloc[0])[0])
-        frame["predicted"] = (frame["prob"] >= prediction.instance_threshold).astype(int)
+        b = bag_position(prediction.ids, bag)
+        frame["predicted"] = prediction.instance_label[prediction.instances_of(b)]
         of_bag = {"bag_prob": prediction.prob[b], "bag_std": prediction.std[b], "bag_reason": str(prediction.reason[b])}
         frames.append(frame.assign(**of_bag))
     return pd.concat(frames, ignore_index=True)
@@ -80,8 +80,6 @@ def plot_digits(
 
     Examples
     --------
-    >>> import matplotlib
-    >>> matplotlib.use("Agg")
     >>> import numpy as np
     >>> from psimil import VGPMIL
     >>> from psimil.datasets import make_bags

@@ -58,8 +58,6 @@ def plot_history(history: Sequence[Mapping[str, Any]], *, ax: Axes | None = None
 
     Examples
     --------
-    >>> import matplotlib
-    >>> matplotlib.use("Agg")
     >>> from psimil.figures import new_figure
     >>> rows = [{"stage": "fit", "iteration": i, "elbo": -10.0 / i} for i in (1, 2, 3)]
     >>> len(plot_history(rows, ax=new_figure()).lines)

@@ -59,8 +59,6 @@ def plot_referral(
 
     Examples
     --------
-    >>> import matplotlib
-    >>> matplotlib.use("Agg")
     >>> from psimil.results.referral_curve import referral_curve
     >>> from psimil.figures import new_figure
     >>> curve = referral_curve([0, 1, 1, 0], [0.1, 0.9, 0.4, 0.3], [0.0, 0.1, 0.4, 0.3])

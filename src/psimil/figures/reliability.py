@@ -81,8 +81,6 @@ def plot_reliability(
 
     Examples
     --------
-    >>> import matplotlib
-    >>> matplotlib.use("Agg")
     >>> from psimil.figures import new_figure
     >>> plot_reliability([0, 1, 1], [0.2, 0.6, 0.9], ax=new_figure()).get_ylabel()
     'share of positives'

@@ -65,8 +65,6 @@ def plot_strip(
 
     Examples
     --------
-    >>> import matplotlib
-    >>> matplotlib.use("Agg")
     >>> from psimil import VGPMIL
     >>> from psimil.datasets import make_bags
     >>> from psimil.figures import new_figure

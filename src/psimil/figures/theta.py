@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from numbers import Real
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from psimil.figures.canvas import BLACK, COLOURS, LINES, axes_or_new
 from psimil.figures.lettering import legend_below, titled, typeset
 from psimil.foundations.errors import InputError
+from psimil.foundations.numbers import above_zero
 from psimil.model.densities import Density, GammaMixture, HyperbolicSecant
 
 if TYPE_CHECKING:
@@ -38,8 +38,7 @@ def theta_table(densities: Mapping[str, Density] | None = None, largest: float =
     import pandas as pd
 
     chosen = _chosen(densities)
-    if isinstance(largest, bool) or not isinstance(largest, Real) or not 0 < largest < np.inf:
-        raise InputError(f"largest must be a number > 0, got {largest!r}.")
+    above_zero(largest=largest)
     c = np.linspace(0.0, largest, 201)
     return pd.DataFrame({"c": c} | {name: density.theta(c) for name, density in chosen.items()})
 
@@ -54,8 +53,6 @@ def plot_theta(densities: Mapping[str, Density] | None = None, *, ax: Axes | Non
 
     Examples
     --------
-    >>> import matplotlib
-    >>> matplotlib.use("Agg")
     >>> from psimil import StudentT
     >>> from psimil.figures import new_figure
     >>> plot_theta({"Student": StudentT(4.0)}, ax=new_figure()).get_xlabel()

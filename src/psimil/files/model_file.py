@@ -2,41 +2,38 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
+import math
 import os
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, BinaryIO
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from safetensors import SafetensorError
-from safetensors.numpy import load as load_tensors
-from safetensors.numpy import save as save_tensors
 
-from psimil.files.atomic import atomic_write
-from psimil.files.learned_facts import check_factor, is_number
 from psimil.files.paths import as_path
 from psimil.files.schema import (
+    BROKEN,
+    DENSITIES,
     check_tensors,
+    is_finite,
+    kernel_from,
+    kernel_json,
     model_from,
     model_tensors,
-    parameters_from,
-    parameters_json,
+    require,
 )
-from psimil.foundations.errors import InputError, MissingFile, ModelFileError
+from psimil.files.sealed import MODEL, seal, unseal
+from psimil.foundations.errors import InputError, ModelFileError
+from psimil.inference.sparse_gp import SparseGP
 from psimil.inference.trained import TrainedModel
+from psimil.model.custom_density import LostDensity
+from psimil.model.kernels import Kernel
 from psimil.model.labels import ZERO_ONE, Classes
 from psimil.version import VERSION
 
-Array = NDArray[Any]
-
 FORMAT = 4  # 1 had no feature_names and classes; 1 and 2 took instances of a bag for independent; 3 had no context
-MAX_BYTES = 2**30
-MAX_HEADER = 2**22
 MAX_TENSORS = 64
-_ZIP, _PICKLE = b"PK\x03\x04", b"\x80"
+PROBES = 4
+FACTOR_ERROR = 1e-9  # of K_zz: a factor leaves some 1e-14, on another processor, too
 
 
 @dataclass(frozen=True)
@@ -76,33 +73,12 @@ def save_model(path: str | os.PathLike[str], file: ModelFile) -> None:
         "feature_names": None if file.feature_names is None else list(file.feature_names),
         "classes": list(file.classes),
     }
-    text = json.dumps(header, sort_keys=True, allow_nan=False)
-    data = _reproducible(save_tensors(tensors, metadata={"psimil": text, "sha256": _digest(tensors, text)}))
-    atomic_write(target, lambda stream: _write(stream, data))
+    seal(target, tensors, header)
 
 
 def load_model(path: str | os.PathLike[str]) -> ModelFile:
     """Read a model file; anything that does not follow the schema is refused."""
-    data = _read(as_path(path))
-    try:
-        size = int.from_bytes(data[:8], "little")
-        if len(data) < 8 or size > min(MAX_HEADER, len(data) - 8):
-            raise ValueError(f"header of {size} bytes in a file of {len(data)}")
-        entries = json.loads(data[8 : 8 + size])
-        if len(entries) > MAX_TENSORS:
-            raise ValueError(f"{len(entries)} tensors, above the limit of {MAX_TENSORS}")
-        metadata = entries["__metadata__"]
-        text = metadata["psimil"]
-        header = json.loads(text)
-        tensors = load_tensors(data)
-    except (SafetensorError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ModelFileError(f"model file is not valid: {_first_line(error)}.") from None
-    if not isinstance(header, dict) or type(header.get("format")) is not int or header["format"] < 1:
-        raise ModelFileError("model file is not valid: no format version.")
-    if header["format"] > FORMAT:
-        raise ModelFileError(f"model file: made by version {header['format']}, this is version {FORMAT}.")
-    if metadata.get("sha256") != _digest(tensors, text):
-        raise ModelFileError("model file: checksum differs: file is damaged or was changed.")
+    tensors, header = unseal(path, MODEL, FORMAT, max_tensors=MAX_TENSORS)
     if header["format"] == 1:
         header = {"feature_names": None, "classes": [0, 1], **header}
     if header["format"] < FORMAT and isinstance(header.get("model"), dict):
@@ -111,15 +87,11 @@ def load_model(path: str | os.PathLike[str]) -> ModelFile:
         header["model"] = {**later, **absent, **header["model"]}
     expected = {"format", "library", "parameters", "model", "feature_fingerprint", "training_counts"}
     expected |= {"feature_names", "classes"}
-    if set(header) != expected:
-        raise ModelFileError(f"model file: header keys differ: {', '.join(sorted(set(header) ^ expected))}.")
+    require(set(header) == expected, f"header keys differ: {', '.join(sorted(set(header) ^ expected))}.")
     check_tensors(tensors, header["model"])
     _check_counts(header)
     model = model_from(tensors, header["model"])
-    try:
-        check_factor(model.gp)
-    except InputError as error:
-        raise ModelFileError(f"model file: {error}") from None
+    _check_factor(model.gp)
     _check_names(header, model.n_features)
     return ModelFile(
         model,
@@ -134,70 +106,83 @@ def load_model(path: str | os.PathLike[str]) -> ModelFile:
 
 def _check_counts(header: dict[str, Any]) -> None:
     """Refuse training counts, versions and fingerprints of the wrong kind."""
-    counts, names = header["training_counts"], ("bags", "positive", "instances")
-    if not isinstance(counts, dict) or set(counts) != set(names):
-        raise ModelFileError("model file: the training counts are incomplete or unknown.")
-    if not all(type(value) is int and value >= 0 for value in counts.values()):
-        raise ModelFileError("model file: the training counts must be integers >= 0.")
-    if not counts["positive"] <= counts["bags"] <= counts["instances"]:
-        raise ModelFileError("model file: the training counts exclude each other.")
-    if not isinstance(header["library"], str) or not isinstance(header["feature_fingerprint"], (str, type(None))):
-        raise ModelFileError("model file: library version and feature fingerprint must be text.")
+    counts = header["training_counts"]
+    right = isinstance(counts, dict) and set(counts) == {"bags", "positive", "instances"}
+    require(right, "the training counts are incomplete or unknown.")
+    right = all(type(value) is int and value >= 0 for value in counts.values())
+    require(right, "the training counts must be integers >= 0.")
+    right = counts["positive"] <= counts["bags"] <= counts["instances"]
+    require(right, "the training counts exclude each other.")
+    right = isinstance(header["library"], str) and isinstance(header["feature_fingerprint"], (str, type(None)))
+    require(right, "library version and feature fingerprint must be text.")
 
 
 def _check_names(header: dict[str, Any], n_features: int) -> None:
     """Refuse names of features and classes that no model can have."""
     names, classes = header["feature_names"], header["classes"]
     if names is not None:
-        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            raise ModelFileError("model file: the names of the features are not text.")
-        if len(names) != n_features or len(set(names)) < len(names):
-            raise ModelFileError(f"model file: {n_features} features need as many different names.")
-    if not isinstance(classes, list) or len(classes) != 2 or classes[0] == classes[1]:
-        raise ModelFileError("model file: classes are not two different labels.")
-    if len({isinstance(label, str) for label in classes}) > 1 or not all(
-        isinstance(label, (bool, str)) or is_number(label) for label in classes
-    ):
-        raise ModelFileError("model file: classes are not two numbers or two texts.")
+        right = isinstance(names, list) and all(isinstance(name, str) for name in names)
+        require(right, "the names of the features are not text.")
+        right = len(names) == n_features == len(set(names))
+        require(right, f"{n_features} features need as many different names.")
+    right = isinstance(classes, list) and len(classes) == 2 and classes[0] != classes[1]
+    require(right, "classes are not two different labels.")
+    right = len({isinstance(label, str) for label in classes}) == 1
+    right = right and all(isinstance(label, (bool, str)) or is_finite(label) for label in classes)
+    require(right, "classes are not two numbers or two texts.")
 
 
-def _read(path: Path) -> bytes:
-    if not path.exists():
-        raise MissingFile(f"model file {path.name} does not exist. Check the path.")
-    if not path.is_file():
-        raise ModelFileError(f"model file {path.name} is not a file.")
-    if path.stat().st_size > MAX_BYTES:
-        raise ModelFileError(f"model file {path.name} is above the limit of {MAX_BYTES} bytes.")
-    data = path.read_bytes()
-    looks_ours = int.from_bytes(data[:8], "little") <= MAX_HEADER  # a header of 66 944 bytes begins like a pickle, too
-    if data[:4] == _ZIP or (data[:1] == _PICKLE and len(data) > 1 and data[1] <= 5 and not looks_ours):
-        raise ModelFileError(
-            "model file is a Python pickle; such files can run code and are not loaded. "
-            "Convert with the program that made it, then save with PsiVGPMIL.save."
-        )
-    return data
+def _check_factor(gp: SparseGP) -> None:
+    """Refuse a factor L that is not that of K_zz + jitter I, by its product with a few random vectors."""
+    x = np.random.default_rng().standard_normal((len(gp.Z), PROBES))  # unknown to who made the file
+    K = gp.kernel.gram(gp.Z, gp.Z)
+    error = gp.L @ (gp.L.T @ x) - K @ x - gp.jitter * x
+    size = np.linalg.norm(K) + gp.jitter
+    right = bool(np.linalg.norm(error) <= FACTOR_ERROR * size * np.linalg.norm(x))
+    require(right, "the kernel's factor does not belong to kernel and inducing points.")
 
 
-def _reproducible(data: bytes) -> bytes:
-    """The same file with its header in one fixed order: safetensors shuffles the metadata."""
-    size = int.from_bytes(data[:8], "little")
-    header = json.dumps(json.loads(data[8 : 8 + size]), sort_keys=True, separators=(",", ":")).encode()
-    header += b" " * (-len(header) % 8)
-    return len(header).to_bytes(8, "little") + header + data[8 + size :]
+def parameters_json(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Constructor parameters as JSON; a density of the user's own is kept by name only."""
+    encoded: dict[str, Any] = {}
+    for name, value in parameters.items():
+        if isinstance(value, Kernel):
+            encoded[name] = kernel_json(value)
+        elif type(value) in DENSITIES.values() and is_dataclass(value):
+            encoded[name] = {"kind": type(value).__name__, **{f.name: getattr(value, f.name) for f in fields(value)}}
+        elif isinstance(value, float) and math.isinf(value):
+            encoded[name] = "inf"
+        elif isinstance(value, np.generic):
+            encoded[name] = value.item()
+        elif value is None or isinstance(value, (bool, int, float, str)):
+            encoded[name] = value
+        else:
+            encoded[name] = {"kind": "custom", "name": str(getattr(value, "name", type(value).__name__))}
+    return encoded
 
 
-def _write(stream: BinaryIO, data: bytes) -> None:
-    stream.write(data)
+def parameters_from(parameters: Any) -> dict[str, Any]:
+    """Constructor parameters from JSON; of a density of the user's own the name comes back."""
+    require(isinstance(parameters, dict), "parameters are not a table.")
+    try:
+        decoded = {name: _parameter(value) for name, value in parameters.items()}
+    except BROKEN as error:
+        raise ModelFileError(f"model file: parameters: {error}") from None
+    return {k: v for k, v in decoded.items() if k == "density" or not isinstance(v, LostDensity)}
 
 
-def _digest(tensors: dict[str, Array], text: str) -> str:
-    digest = hashlib.sha256(text.encode())
-    for name in sorted(tensors):
-        tensor = np.ascontiguousarray(tensors[name])
-        digest.update(f"{name}:{tensor.dtype.str}:{tensor.shape}:".encode())
-        digest.update(tensor.tobytes())
-    return digest.hexdigest()
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error) or type(error).__name__).splitlines()[0][:200]
+def _parameter(value: Any) -> Any:
+    if isinstance(value, list):
+        raise InputError("a list is not a parameter.")
+    if not isinstance(value, dict):
+        return np.inf if value == "inf" else value
+    values = dict(value)
+    kind = values.get("kind")
+    if kind == "custom":
+        return LostDensity(str(values.get("name")))
+    if kind not in DENSITIES:
+        return kernel_from(values)
+    del values["kind"]
+    if not all(map(is_finite, values.values())):
+        raise InputError(f"the parameters of density {kind} are not numbers.")
+    return DENSITIES[kind](**values)

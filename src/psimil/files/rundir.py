@@ -32,8 +32,29 @@ OWN = (
 )  # fmt: skip
 
 
+class OutputFolder:
+    """A folder in which every file appears whole."""
+
+    def file(self, name: str) -> Path:
+        """Where to write a file."""
+        raise NotImplementedError
+
+    def write_json(self, name: str, value: Any) -> None:
+        """A JSON file."""
+        self.write_text(name, json.dumps(value, indent=2, allow_nan=False) + "\n")
+
+    def write_text(self, name: str, text: str) -> None:
+        """A text file."""
+        data = text.encode("utf-8", "backslashreplace")
+        atomic_write(self.file(name), lambda stream: stream.write(data))
+
+    def write_table(self, name: str, frame: pd.DataFrame) -> None:
+        """A CSV file."""
+        write_table(frame, self.file(name))
+
+
 @dataclass(frozen=True)
-class RunDirectory:
+class RunDirectory(OutputFolder):
     """A directory that one command fills; files wait in ``aside`` until :meth:`finish`.
 
     Examples
@@ -65,19 +86,6 @@ class RunDirectory:
         """Where to write one of this run's files."""
         return self.aside / name
 
-    def write_json(self, name: str, value: Any) -> None:
-        """A JSON file."""
-        self.write_text(name, json.dumps(value, indent=2, allow_nan=False) + "\n")
-
-    def write_text(self, name: str, text: str) -> None:
-        """A text file."""
-        data = text.encode("utf-8", "backslashreplace")
-        atomic_write(self.file(name), lambda stream: _write(stream, data))
-
-    def write_table(self, name: str, frame: pd.DataFrame) -> None:
-        """A CSV file."""
-        write_table(frame, self.file(name))
-
     def growing_table(self, name: str) -> AbstractContextManager[Callable[[pd.DataFrame], None]]:
         """A CSV file to which rows are added, see :func:`psimil.files.csv_table.growing_table`."""
         return growing_table(self.file(name))
@@ -92,7 +100,7 @@ class RunDirectory:
         names = sorted(p.relative_to(self.aside).as_posix() for p in self.aside.rglob("*") if p.is_file())
         marker = json.loads(self.file(MARKER).read_text(encoding="utf-8"))
         self.write_json(MARKER, marker | {"files": names})
-        with _explained(self.path):
+        with explained(self.path):
             if not self.path.is_dir() or not any(self.path.iterdir()):
                 _flush(self.aside)
                 os.replace(self.aside, self.path)  # refused when something else has come in the meantime
@@ -141,7 +149,7 @@ def opened(
     aside = path.parent / f"{ASIDE}{hashlib.sha256(os.fsencode(path.name)).hexdigest()[:8]}.tmp"
     lock: int | None = None
     try:
-        with _explained(path):
+        with explained(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             lock = _taken(aside)
             if lock is None or _is_busy(path):
@@ -234,7 +242,8 @@ def _flush(folder: Path) -> None:
 
 
 @contextmanager
-def _explained(path: Path) -> Iterator[None]:
+def explained(path: Path) -> Iterator[None]:
+    """Say of what the system refuses that the folder cannot be written."""
     try:
         yield
     except OutputError:
@@ -254,7 +263,3 @@ def _check(path: Path, overwrite: bool) -> None:
         raise OutputError(f"cannot write {path}: it holds files that are not of a psimil run. Name another.")
     if not overwrite:
         raise OutputError(f"cannot write {path}: a run is there already. Name another or add --overwrite.")
-
-
-def _write(stream: Any, data: bytes) -> None:
-    stream.write(data)

@@ -3,33 +3,25 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, fields, is_dataclass
+from dataclasses import asdict, fields
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.files.learned_facts import (
-    above_zero,
-    chains_from,
-    evidence_from,
-    is_number,
-    recalibration_from,
-    referral_from,
-    share,
-    without_draws,
-)
 from psimil.foundations.errors import InputError, ModelFileError
+from psimil.inference.sampled import Chains
 from psimil.inference.sparse_gp import Posterior, Scaling, SparseGP
+from psimil.inference.thresholds import InstanceRecalibration
 from psimil.inference.trained import TrainedModel
 from psimil.model.context import PARTS
-from psimil.model.custom_density import LostDensity
 from psimil.model.densities import GammaMixture, HyperbolicSecant, SmoothLaplace, StudentT
 from psimil.model.kernels import RBF, Constant, Kernel, Linear, Matern32, Matern52, Sum
 from psimil.paper.published import ClippedGammaMixture, UnitSparseGP
 from psimil.predictive.aggregates import AGGREGATES
 from psimil.predictive.moments import Calibration
 from psimil.predictive.novelty import Novelty
+from psimil.predictive.referral import Referral
 
 Array = NDArray[Any]
 
@@ -44,12 +36,21 @@ DENSITIES = {
         SmoothLaplace,
     )
 }
-FACTS = {
-    "kernel", "jitter", "bias", "residual", "aggregate", "calibration", "threshold", "instance_threshold",
-    "dtype", "expectation", "seed", "joint", "novelty", "referral", "chains", "coupling", "context",
+CHOICES = {
+    "residual": ("projected", "full", "unit"),
+    "aggregate": tuple(AGGREGATES),
+    "dtype": ("float64", "float32"),
+    "expectation": ("quadrature", "sample"),
+    "joint": (True, False),
+    "context": (True, False),
+}
+MOST = {"jitter": 1e300, "bias": 1e6, "coupling": 100.0}
+OTHERS = {
+    "kernel", "calibration", "threshold", "instance_threshold", "seed", "novelty", "referral", "chains",
     "context_evidence",
 }  # fmt: skip
 LARGEST_CALIBRATION = 1e6  # a fit stays within exp(6) and 50
+BROKEN = (InputError, TypeError, KeyError, ValueError, AttributeError, OverflowError, RecursionError)
 
 
 def model_tensors(model: TrainedModel) -> tuple[dict[str, Array], dict[str, Any]]:
@@ -93,10 +94,10 @@ def model_tensors(model: TrainedModel) -> tuple[dict[str, Array], dict[str, Any]
 
 def check_tensors(tensors: dict[str, Array], facts: Any) -> None:
     """Refuse missing or unknown keys, wrong dtypes or shapes, and values no model can have."""
-    if not isinstance(facts, dict) or set(facts) != FACTS:
-        raise ModelFileError("model file: the model's facts are incomplete or unknown.")
-    if "inducing_points" not in tensors or tensors["inducing_points"].ndim != 2:
-        raise ModelFileError('model file: tensor "inducing_points" is missing or not a matrix.')
+    known = {*CHOICES, *MOST, *OTHERS}
+    require(isinstance(facts, dict) and set(facts) == known, "the model's facts are incomplete or unknown.")
+    right = "inducing_points" in tensors and tensors["inducing_points"].ndim == 2
+    require(right, 'tensor "inducing_points" is missing or not a matrix.')
     M, D = tensors["inducing_points"].shape
     P = M + (1 if facts["bias"] else 0)
     shapes: dict[str, tuple[int, ...]] = {
@@ -108,85 +109,120 @@ def check_tensors(tensors: dict[str, Array], facts: Any) -> None:
     if "recalibration_prob" in tensors:
         shapes |= {name: (tensors["recalibration_prob"].size,) for name in tensors if name.startswith("recalibration_")}
     for name in sorted(set(shapes) ^ set(tensors)):
-        raise ModelFileError(f'model file: tensor "{name}" is {"missing" if name in shapes else "unknown"}.')
+        require(False, f'tensor "{name}" is {"missing" if name in shapes else "unknown"}.')
     for name, shape in shapes.items():
         tensor = tensors[name]
-        if tensor.dtype != np.float64:
-            raise ModelFileError(f'model file: tensor "{name}" is {tensor.dtype}, expected float64.')
-        if tensor.shape != shape:
-            raise ModelFileError(f'model file: tensor "{name}" is {tensor.shape}, expected {shape}.')
-        if not np.isfinite(tensor).all():
-            raise ModelFileError(f'model file: tensor "{name}" has non-finite values.')
+        require(tensor.dtype == np.float64, f'tensor "{name}" is {tensor.dtype}, expected float64.')
+        require(tensor.shape == shape, f'tensor "{name}" is {tensor.shape}, expected {shape}.')
+        require(bool(np.isfinite(tensor).all()), f'tensor "{name}" has non-finite values.')
     for name in ("kernel_factor", "precision_factor"):
-        if (np.diag(tensors[name]) <= 0).any() or np.triu(tensors[name], 1).any():
-            raise ModelFileError(f'model file: tensor "{name}" is not the factor of a positive definite matrix.')
-    if (tensors["feature_scale"] <= 0).any():
-        raise ModelFileError('model file: tensor "feature_scale" must be > 0.')
+        right = bool((np.diag(tensors[name]) > 0).all()) and not np.triu(tensors[name], 1).any()
+        require(right, f'tensor "{name}" is not the factor of a positive definite matrix.')
+    require(bool((tensors["feature_scale"] > 0).all()), 'tensor "feature_scale" must be > 0.')
 
 
 def model_from(tensors: dict[str, Array], facts: dict[str, Any]) -> TrainedModel:
     """The trained model of checked tensors and facts."""
     try:
-        for name, most in _MOST.items():
-            if not is_number(facts[name]) or not 0 <= facts[name] <= most:
-                raise InputError(f"{name} must be a number between 0 and {most}, got {facts[name]}.")
-        if not isinstance(facts["seed"], int) or facts["seed"] < 0:
-            raise InputError(f"seed must be an integer >= 0, got {facts['seed']}.")
-        for name, allowed in _CHOICES.items():
-            if facts[name] not in allowed:
-                raise InputError(f"{name} is {facts[name]!r}.")
-        if facts["context"] and len(tensors["feature_scale"]) % PARTS:
-            raise InputError(f"{len(tensors['feature_scale'])} features are not those of instances in context.")
+        for name, allowed in CHOICES.items():
+            require(facts[name] in allowed, f"{name} is {facts[name]!r}.")
+        for name, most in MOST.items():
+            right = is_finite(facts[name]) and 0 <= facts[name] <= most
+            require(right, f"{name} must be a number between 0 and {most}, got {facts[name]}.")
+        for name in ("threshold", "instance_threshold"):
+            right = is_finite(facts[name]) and 0 < facts[name] < 1
+            require(right, f"{name} must be a number between 0 and 1.0, got {facts[name]}.")
+        seed, novelty, evidence = facts["seed"], facts["novelty"], facts["context_evidence"]
+        require(isinstance(seed, int) and seed >= 0, f"seed must be an integer >= 0, got {seed}.")
+        right = novelty is None or (is_finite(novelty) and novelty > 0)
+        require(right, f"novelty must be a number > 0, got {novelty!r}.")
+        right = isinstance(evidence, list) and len(evidence) == 2 and all(map(is_finite, evidence))
+        require(evidence is None or right, "the evidence for context is not two numbers.")
+        D = tensors["inducing_points"].shape[1]
+        require(not facts["context"] or D % PARTS == 0, f"{D} features are not those of instances in context.")
         calibration = Calibration(**facts["calibration"])
         numbers = list(asdict(calibration).values())
-        if not all(map(is_number, numbers)) or min(calibration.scale, calibration.spread) <= 0:
-            raise InputError("the calibration is not increasing.")
-        if max(map(abs, numbers)) > LARGEST_CALIBRATION:
-            raise InputError(f"the calibration has numbers above {LARGEST_CALIBRATION:g}.")
-        kernel = kernel_from(facts["kernel"])
+        right = all(map(is_finite, numbers)) and min(calibration.scale, calibration.spread) > 0
+        require(right, "the calibration is not increasing.")
+        too_large = f"the calibration has numbers above {LARGEST_CALIBRATION:g}."
+        require(max(map(abs, numbers)) <= LARGEST_CALIBRATION, too_large)
         unit = facts["residual"] == "unit"
         gp = (UnitSparseGP if unit else SparseGP)(
-            kernel.resolve(tensors["inducing_points"].shape[1]),
+            kernel_from(facts["kernel"]).resolve(D),
             tensors["inducing_points"],
             tensors["kernel_factor"],
             facts["jitter"],
             facts["bias"],
             "full" if unit else facts["residual"],
         )
+        same = ("aggregate", "dtype", "expectation", "seed", "joint", "coupling", "context")
         return TrainedModel(
             Scaling(tensors["feature_location"], tensors["feature_scale"]),
             gp,
             Posterior(tensors["posterior_mean"], tensors["precision_factor"]),
-            facts["aggregate"],
-            calibration,
-            share(facts["threshold"], "threshold"),
-            share(facts["instance_threshold"], "instance_threshold"),
-            recalibration_from(tensors),
-            facts["dtype"],
-            facts["expectation"],
-            facts["seed"],
-            facts["joint"],
-            None if facts["novelty"] is None else Novelty(above_zero(facts["novelty"], "novelty")),
-            None if facts["referral"] is None else referral_from(facts["referral"]),
-            None if facts["chains"] is None else chains_from(facts["chains"], tensors["draws"]),
-            facts["coupling"],
-            facts["context"],
-            None if facts["context_evidence"] is None else evidence_from(facts["context_evidence"]),
+            calibration=calibration,
+            threshold=float(facts["threshold"]),
+            instance_threshold=float(facts["instance_threshold"]),
+            recalibration=_recalibration(tensors),
+            novelty=None if novelty is None else Novelty(float(novelty)),
+            referral=None if facts["referral"] is None else _referral(facts["referral"]),
+            chains=None if facts["chains"] is None else _chains(facts["chains"], tensors["draws"]),
+            context_evidence=None if evidence is None else (float(evidence[0]), float(evidence[1])),
+            **{name: facts[name] for name in same},
         )
-    except _BROKEN as error:
+    except ModelFileError:
+        raise
+    except BROKEN as error:
         raise ModelFileError(f"model file: {error}") from None
 
 
-_BROKEN = (InputError, TypeError, KeyError, ValueError, AttributeError, OverflowError, RecursionError)
-_MOST = {"jitter": 1e300, "bias": 1e6, "coupling": 100.0}
-_CHOICES = {
-    "residual": ("projected", "full", "unit"),
-    "aggregate": tuple(AGGREGATES),
-    "dtype": ("float64", "float32"),
-    "expectation": ("quadrature", "sample"),
-    "joint": (True, False),
-    "context": (True, False),
-}
+def require(right: bool, message: str) -> None:
+    """Refuse a model file that is not right."""
+    if not right:
+        raise ModelFileError(f"model file: {message}")
+
+
+def _chains(facts: Any, draws: Array) -> Chains:
+    found = Chains(draws, **facts)
+    right = all(map(is_finite, without_draws(found).values())) and len(draws) >= 2
+    require(right, "the draws of the posterior are incomplete.")
+    right = min(found.r_hat, found.effective_sample_size) > 0 and found.divergences >= 0 and 0 <= found.acceptance <= 1
+    require(right, "the draws of the posterior have diagnostics out of range.")
+    return found
+
+
+def _referral(facts: Any) -> Referral:
+    found = Referral(**facts)
+    shares = (found.share, found.kept_error, found.error)
+    right = all(map(is_finite, (found.margin, *shares))) and found.margin >= 0 and all(0 <= x <= 1 for x in shares)
+    require(right, "the referral has numbers out of range.")
+    return found
+
+
+def _recalibration(tensors: dict[str, Array]) -> InstanceRecalibration | None:
+    if "recalibration_prob" not in tensors:
+        return None
+    log_odds, prob = tensors["recalibration_log_odds"], tensors["recalibration_prob"]
+    right = prob.size > 0 and not (np.diff(log_odds) < 0).any() and not (np.diff(prob) < 0).any()
+    require(right, "the recalibration of instances does not increase.")
+    require(prob[0] >= 0 and prob[-1] <= 1, "the recalibration of instances has probabilities outside 0 and 1.")
+    return InstanceRecalibration(log_odds, prob)
+
+
+def without_draws(chains: Chains) -> dict[str, float]:
+    """What tells whether to trust the draws, without them."""
+    return {field.name: getattr(chains, field.name) for field in fields(chains) if field.name != "v"}
+
+
+def is_finite(value: Any) -> bool:
+    """Whether a value of a JSON file is a finite number.
+
+    Examples
+    --------
+    >>> is_finite(1.5), is_finite(True), is_finite(float("inf"))
+    (True, False, False)
+    """
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def kernel_json(kernel: Kernel) -> dict[str, Any]:
@@ -221,55 +257,8 @@ def kernel_from(facts: Any) -> Kernel:
         return Sum(kernel_from(values["left"]), kernel_from(values["right"]))
     if not isinstance(kind, str) or kind not in KERNELS:
         raise InputError(f"unknown kernel {kind!r}.")
-    if not is_number(values["variance"]) or any(name.startswith("_") for name in values):
+    if not is_finite(values["variance"]) or any(name.startswith("_") for name in values):
         raise InputError(f"the parameters of kernel {kind} are not numbers.")
     if isinstance(values.get("lengthscale"), list):
         values["lengthscale"] = tuple(values["lengthscale"])
     return KERNELS[kind](**values)
-
-
-def parameters_json(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Constructor parameters as JSON; a density of the user's own is kept by name only."""
-    encoded: dict[str, Any] = {}
-    for name, value in parameters.items():
-        if isinstance(value, Kernel):
-            encoded[name] = kernel_json(value)
-        elif type(value) in DENSITIES.values() and is_dataclass(value):
-            encoded[name] = {"kind": type(value).__name__, **{f.name: getattr(value, f.name) for f in fields(value)}}
-        elif isinstance(value, float) and math.isinf(value):
-            encoded[name] = "inf"
-        elif isinstance(value, np.generic):
-            encoded[name] = value.item()
-        elif value is None or isinstance(value, (bool, int, float, str)):
-            encoded[name] = value
-        else:
-            encoded[name] = {"kind": "custom", "name": str(getattr(value, "name", type(value).__name__))}
-    return encoded
-
-
-def parameters_from(parameters: Any) -> dict[str, Any]:
-    """Constructor parameters from JSON; of a density of the user's own the name comes back."""
-    if not isinstance(parameters, dict):
-        raise ModelFileError("model file: parameters are not a table.")
-    try:
-        decoded = {name: _parameter(value) for name, value in parameters.items()}
-    except _BROKEN as error:
-        raise ModelFileError(f"model file: parameters: {error}") from None
-    return {k: v for k, v in decoded.items() if k == "density" or not isinstance(v, LostDensity)}
-
-
-def _parameter(value: Any) -> Any:
-    if isinstance(value, list):
-        raise InputError("a list is not a parameter.")
-    if not isinstance(value, dict):
-        return np.inf if value == "inf" else value
-    values = dict(value)
-    kind = values.get("kind")
-    if kind == "custom":
-        return LostDensity(str(values.get("name")))
-    if kind not in DENSITIES:
-        return kernel_from(values)
-    del values["kind"]
-    if not all(map(is_number, values.values())):
-        raise InputError(f"the parameters of density {kind} are not numbers.")
-    return DENSITIES[kind](**values)

@@ -8,40 +8,27 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from psimil.files.atomic import atomic_write
-from psimil.files.csv_table import write_table
 from psimil.files.environment import environment
 from psimil.files.folders import is_folder, lock_folder
-from psimil.files.rundir import BUSY, MARKER, PATIENCE, opened
+from psimil.files.rundir import BUSY, MARKER, PATIENCE, OutputFolder, explained, opened
 from psimil.foundations.errors import OutputError
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 CONFIG, ENVIRONMENT = "config.json", MARKER
 
 
 @dataclass(frozen=True)
-class Workdir:
-    """An open directory; every file in it appears whole."""
+class Workdir(OutputFolder):
+    """An open directory."""
 
     path: Path
 
-    def write_json(self, name: str, value: Any) -> None:
-        """A JSON file."""
-        self.write_text(name, json.dumps(value, indent=2, allow_nan=False) + "\n")
-
-    def write_text(self, name: str, text: str) -> None:
-        """A text file."""
+    def file(self, name: str) -> Path:
+        """Where to write a file, in a folder that is there."""
         path = self.path / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        atomic_write(path, lambda stream: stream.write(text.encode()))
-
-    def write_table(self, name: str, frame: pd.DataFrame) -> None:
-        """A CSV file."""
-        write_table(frame, self.path / name)
+        return path
 
 
 def open_workdir(
@@ -73,10 +60,8 @@ def open_workdir(
     wanted = json.loads(json.dumps({**config, "psimil": found["psimil"], "commit": found["commit"]}))
     if path.exists() and not path.is_dir():
         raise OutputError(f"cannot write {path}: it is not a directory.")
-    try:
+    with explained(path):
         path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"cannot write {path}: {(error.strerror or str(error)).lower()}.") from error
     _lock(path)
     work = Workdir(path)
     if all(entry.name.startswith(".") for entry in path.iterdir()):

@@ -50,10 +50,9 @@ class Online:
         shard = Shard(X, labels, weights, options.density, options.rule, options.backend)
         with single_threaded_blas():
             latent = latent_moments(model.gp, model.posterior, X)
-            if links is None:
-                dependence = model.dependence(bags, latent) if model.joint else None
-            else:
-                mean, variance, dependence = model.summed_out(bags, latent, links)
+            dependence = None
+            if model.joint or links is not None:
+                mean, variance, dependence = model.dependence(bags, latent, links=links)
                 latent = mean, variance
             q = options.algorithm(options, model.seed).more(model.gp, model.posterior, shard, self.weight, self.steps)
         new = LatentBags(*latent, bags.offsets, supervision.T, weights, dependence=dependence).weighing()

@@ -162,10 +162,8 @@ class OutOfBag:
     @cached_property
     def thresholds(self) -> Array:
         """(B,) what the bags of other folds would have taken as threshold: no bag is called by one that it chose."""
-        log_odds, found = (
-            self.prediction.log_odds,
-            np.full(len(self.fold), 0.5 if self.chosen else self.model.threshold),
-        )
+        log_odds, usual = self.prediction.log_odds, 0.5 if self.chosen else self.model.threshold
+        found = np.full(len(self.fold), usual)
         for number in np.unique(self.fold) if self.chosen else ():
             others = (self.fold != number) & (self.latent.weights > 0)
             if others.any():

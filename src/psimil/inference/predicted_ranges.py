@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from psimil.inference.prediction import BagLayout, Prediction
 from psimil.inference.trained import TrainedModel
 from psimil.model.bag_ranges import BagRange, split_bags
 from psimil.model.bags import Bags
+from psimil.predictive.aggregates import joined
 
 Array = NDArray[Any]
 
@@ -83,18 +84,4 @@ def whole(parts: Sequence[Prediction]) -> Prediction:
     if len(parts) == 1:
         return parts[0]
     sizes = np.concatenate([np.diff(part.offsets) for part in parts])
-    joined: Prediction = _joined(parts)
-    return replace(joined, offsets=np.concatenate([[0], np.cumsum(sizes)]))
-
-
-def _joined(parts: Sequence[Any]) -> Any:
-    """Arrays one after another, also those in tuples and dataclasses; anything else is the same in all parts."""
-    first = parts[0]
-    if isinstance(first, np.ndarray):
-        return np.concatenate(parts)
-    if isinstance(first, tuple):
-        columns = [_joined(column) for column in zip(*parts, strict=True)]
-        return type(first)(*columns) if hasattr(first, "_fields") else tuple(columns)
-    if is_dataclass(first) and not isinstance(first, type):
-        return replace(first, **{f.name: _joined([getattr(part, f.name) for part in parts]) for f in fields(first)})
-    return first
+    return replace(joined(parts), offsets=np.concatenate([[0], np.cumsum(sizes)]))

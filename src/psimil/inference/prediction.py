@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from scipy.special import logit, ndtri
 
 from psimil.foundations.errors import InputError
-from psimil.inference.prediction_table import bag_table, instance_table
+from psimil.inference.prediction_table import OF_BAGS, OF_INSTANCES, bag_table, instance_table, numbers_of
 from psimil.model.bag_checks import per_instance
-from psimil.predictive.aggregates import AGGREGATES, BagMoments, Dependence
+from psimil.predictive.aggregates import AGGREGATES, BagMoments
 from psimil.predictive.drawn import Bounds
 from psimil.predictive.moments import InstanceMoments, instance_interval
 from psimil.predictive.novelty import NOVEL
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from psimil.inference.thresholds import InstanceRecalibration
-    from psimil.model.bags import Bags
 
 Array = NDArray[Any]
 
@@ -77,36 +76,14 @@ class Prediction:
     instances: InstanceMoments
     bags: BagMoments
     aggregate: str
-    threshold: float
-    instance_threshold: float
-    level: float
+    threshold: float = 0.5
+    instance_threshold: float = 0.5
+    level: float = 0.95
     joint_std: Array | None = None
     log_odds_moments: tuple[Array, Array] | None = None
     instance_novelty: Array | None = None
     margin: float | None = None
     bounds: Bounds | None = None
-
-    @classmethod
-    def build(
-        cls,
-        bags: BagLayout | Bags,
-        latent: tuple[Array, Array],
-        instances: InstanceMoments,
-        *,
-        aggregate: str,
-        thresholds: tuple[float, float] = (0.5, 0.5),
-        level: float = 0.95,
-        dependence: Dependence | None = None,
-        margin: float | None = None,
-    ) -> Prediction:
-        """From the bags, latent moments, instance moments, and how instances of a bag hang together."""
-        found = AGGREGATES[aggregate].moments(instances, bags.offsets, dependence)
-        layout, of_bags = (bags.names, bags.offsets, bags.rows), None
-        if dependence is not None:
-            of_bags = (dependence.centre, dependence.width)
-        return cls(
-            *layout, *latent, instances, found, aggregate, *thresholds, level, log_odds_moments=of_bags, margin=margin
-        )
 
     @property
     def prob(self) -> Array:
@@ -121,11 +98,10 @@ class Prediction:
     @cached_property
     def instance_interval(self) -> tuple[Array, Array]:
         """(N,), (N,) ends of the instances' credible intervals."""
-        if self.bounds is not None:
+        if self.bounds is None:
+            ends = instance_interval(self.latent_mean, self.latent_variance, float(ndtri(0.5 + 0.5 * self.level)))
+        else:
             ends = self.bounds.instance_lower, self.bounds.instance_upper
-            return _holding(self.instance_prob, ends, self.level)
-        z = float(ndtri(0.5 + 0.5 * self.level))
-        ends = instance_interval(self.latent_mean, self.latent_variance, z)
         return _holding(self.instance_prob, ends, self.level)
 
     @cached_property
@@ -230,6 +206,20 @@ class Prediction:
     def instance_label(self) -> Array:
         """(N,) 0 or 1 at the model's instance threshold."""
         return (self.instance_prob >= self.instance_threshold).astype(np.int64)
+
+    @cached_property
+    def bag_numbers(self) -> dict[str, Array]:
+        """(B,) each: prob, std, lower, upper, log_odds, label, refer, reason, novelty (where known) and novel."""
+        return numbers_of(self, OF_BAGS)
+
+    @cached_property
+    def instance_numbers(self) -> dict[str, Array]:
+        """(N,) each: the same of instances, with latent_mean and latent_variance in place of refer and reason."""
+        return numbers_of(self, OF_INSTANCES)
+
+    def instances_of(self, bag: int) -> slice:
+        """Where the instances of bag number ``bag`` are in arrays of shape (N,)."""
+        return slice(int(self.offsets[bag]), int(self.offsets[bag + 1]))
 
     def split(self, values: Any) -> list[Array]:
         """(N,) values per instance as one array per bag.

@@ -1,10 +1,11 @@
-"""A prediction as tables: one row per bag, or one per instance in the caller's row order."""
+"""The numbers that a prediction gives for bags and for instances, in one list, and the tables made of it."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import logit
 
 if TYPE_CHECKING:
@@ -13,25 +14,44 @@ if TYPE_CHECKING:
     from psimil.inference.prediction import Prediction
     from psimil.inference.thresholds import InstanceRecalibration
 
+OF_BOTH = ("prob", "std", "lower", "upper", "log_odds", "label")
+OF_BAGS = (*OF_BOTH, "refer", "reason", "novelty", "novel")
+OF_INSTANCES = (*(f"instance_{name}" for name in OF_BOTH), "latent_mean", "latent_variance", "instance_novelty",
+                "instance_novel")  # fmt: skip
+
+
+def numbers_of(found: Prediction, names: tuple[str, ...]) -> dict[str, NDArray[Any]]:
+    """The columns of these names, without "instance_"; a reader of one row takes the same element of each."""
+    columns = {name.removeprefix("instance_"): getattr(found, name) for name in names}
+    return {name: column for name, column in columns.items() if column is not None}
+
+
+def estimate(found: Prediction, bag: int, instance: int | None = None) -> dict[str, Any]:
+    """The numbers of one bag, or of one of its instances, by name: what worklists, reports and pages show.
+
+    Examples
+    --------
+    >>> from psimil import VGPMIL
+    >>> from psimil.datasets import make_bags
+    >>> bags, y, _ = make_bags(n_bags=8, seed=1)
+    >>> found = VGPMIL(n_inducing=4, max_iter=2, tol=0.0, random_state=0).fit(bags, y).predict_dist(bags)
+    >>> estimate(found, 3)["prob"] == float(found.prob[3]), "reason" in estimate(found, 3, instance=0)
+    (True, False)
+    """
+    if instance is None:
+        return {name: column[bag].item() for name, column in found.bag_numbers.items()}
+    row = int(found.offsets[bag]) + instance
+    return {name: column[row].item() for name, column in found.instance_numbers.items()}
+
 
 def bag_table(found: Prediction) -> pd.DataFrame:
     """(B rows) what :meth:`psimil.inference.prediction.Prediction.to_frame` gives for bags."""
     import pandas as pd
 
-    columns = {
-        "bag": found.ids,
-        "prob": found.prob,
-        "std": found.std,
-        "lower": found.lower,
-        "upper": found.upper,
-        "log_odds": found.log_odds,
-        "label": found.label,
-        "refer": found.refer,
-        "reason": found.reason.astype(np.object_),
-        "novelty": found.novelty,
-        "joint_std": found.joint_std,
-    }
-    return pd.DataFrame({name: values for name, values in columns.items() if values is not None})
+    columns = {"bag": found.ids} | found.bag_numbers
+    columns["reason"] = columns["reason"].astype(np.object_)
+    del columns["novel"]
+    return pd.DataFrame(columns if found.joint_std is None else columns | {"joint_std": found.joint_std})
 
 
 def instance_table(found: Prediction, recalibration: InstanceRecalibration | None = None) -> pd.DataFrame:
@@ -39,20 +59,9 @@ def instance_table(found: Prediction, recalibration: InstanceRecalibration | Non
     import pandas as pd
 
     sizes = np.diff(found.offsets)
-    columns = {
-        "bag": np.repeat(found.ids, sizes),
-        "instance": np.concatenate([np.arange(n) for n in sizes]),
-        "prob": found.instance_prob,
-        "std": found.instance_std,
-        "lower": found.instance_lower,
-        "upper": found.instance_upper,
-        "log_odds": found.instance_log_odds,
-        "label": found.instance_label,
-        "latent_mean": found.latent_mean,
-        "latent_variance": found.latent_variance,
-    }
-    if found.instance_novelty is not None:
-        columns["novelty"] = found.instance_novelty
+    columns = {"bag": np.repeat(found.ids, sizes), "instance": np.concatenate([np.arange(n) for n in sizes])}
+    columns |= found.instance_numbers
+    del columns["novel"]
     if recalibration is not None:
         ends = {name: recalibration.apply(logit(columns[name])) for name in ("lower", "upper")}
         columns |= {"prob": recalibration.apply(found.instance_log_odds), **ends}

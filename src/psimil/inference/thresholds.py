@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.isotonic import isotonic_regression
 
+from psimil.foundations.errors import InputError
 from psimil.foundations.logistic import sigmoid
 from psimil.predictive.aggregates import AGGREGATES
 from psimil.predictive.calibration import LatentBags, calibration_helps, fit_calibration
 from psimil.predictive.moments import IDENTITY, probabilities
-from psimil.predictive.referral import choose_referral
+from psimil.predictive.referral import Referral
 
 if TYPE_CHECKING:
     from psimil.inference.options import Options
@@ -22,11 +23,13 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 
 MAX_KNOTS = 200
+RULE = '"interval", "workload=SHARE" or "error=SHARE" with a share between 0 and 1'
 
 
 def taught(model: TrainedModel, unseen: LatentBags, options: Options) -> TrainedModel:
     """The model with calibration, thresholds and recalibration from latent moments of unseen bags."""
-    unseen = unseen.weighing()
+    if not unseen.weights.all():
+        unseen = unseen.weighing()
     T, weights = unseen.T, unseen.weights
     calibration = IDENTITY
     if options.calibrate is not False and 0 < T.sum() < len(T):
@@ -153,6 +156,61 @@ def fit_recalibration(log_odds: Array, negative: Array, weights: Array | None = 
     if len(knots) > MAX_KNOTS:
         knots = knots[np.linspace(0, len(knots) - 1, MAX_KNOTS).astype(int)]
     return InstanceRecalibration(scores[knots], prob[knots])
+
+
+def read_referral(rule: Any) -> tuple[str, float]:
+    """The kind of a referral rule and its target; a rule that is none is refused.
+
+    Examples
+    --------
+    >>> read_referral("workload=0.1"), read_referral("interval")
+    (('workload', 0.1), ('interval', 0.0))
+    """
+    kind, _, share = rule.partition("=") if isinstance(rule, str) else ("", "", "")
+    if rule == "interval":
+        return rule, 0.0
+    try:
+        target = float(share)
+    except ValueError:
+        target = np.nan
+    if kind not in ("workload", "error") or not 0 < target < 1:
+        raise InputError(f"referral must be {RULE}, got {rule!r}.")
+    return kind, target
+
+
+def choose_referral(rule: str, log_odds: Array, T: Array, threshold: float, weights: Array) -> Referral | None:
+    """The margin that reaches the target on out-of-bag bags; None for the rule of the interval.
+
+    Parameters
+    ----------
+    rule : "interval", "workload=SHARE" or "error=SHARE".
+    log_odds, T, weights : (B,) out-of-bag log-odds, labels and weights of the bags.
+    threshold : probability from which a bag is called positive.
+
+    Examples
+    --------
+    >>> log_odds, T = np.array([-3.0, -2.0, 0.5, 4.0]), np.array([0, 0, 0, 1])
+    >>> found = choose_referral("error=0.1", log_odds, T, 0.5, np.ones(4))
+    >>> found.share, found.kept_error, found.error
+    (0.25, 0.0, 0.25)
+    """
+    kind, target = read_referral(rule)
+    if kind == "interval":
+        return None
+    centre = np.log(threshold) - np.log1p(-threshold)
+    distance, w = np.abs(log_odds - centre), weights / weights.sum()
+    wrong = w * ((log_odds >= centre) != (T == 1))
+    order = np.argsort(distance, kind="stable")
+    share = np.concatenate([[0.0], np.cumsum(w[order])])
+    left = wrong.sum() - np.concatenate([[0.0], np.cumsum(wrong[order])])
+    kept_error = left / np.maximum(1.0 - share, 1e-12)
+    kept_error[-1] = 0.0
+    edges = np.concatenate([[0.0], 0.5 * (distance[order][1:] + distance[order][:-1]), [distance.max() + 1.0]])
+    good = share >= target - 1e-12 if kind == "workload" else kept_error <= target + 1e-12
+    good &= np.diff(distance[order], prepend=0.0, append=np.inf) > 0  # a margin refers all bags at one distance
+    chosen = int(np.argmax(good))
+    cost = {"share": float(share[chosen]), "kept_error": float(kept_error[chosen]), "error": float(wrong.sum())}
+    return Referral(float(edges[chosen]), **cost)
 
 
 def _probability(log_odds: float) -> float:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,6 @@ from psimil.foundations.errors import InputError
 from psimil.foundations.linalg import multiply_upper
 from psimil.foundations.logistic import antithetic_draws
 from psimil.foundations.phases import tell
-from psimil.inference.draw_task import DrawTask
 from psimil.inference.prediction import BagLayout, Prediction
 from psimil.inference.sampled import KEPT, Chains
 from psimil.inference.sparse_gp import Posterior, Scaling, SparseGP, latent_moments
@@ -24,15 +23,13 @@ from psimil.model.bag_order import links_of
 from psimil.model.bag_ranges import BagRange, split_bags
 from psimil.model.bags import Bags
 from psimil.model.context import PARTS, in_context
-from psimil.predictive.aggregates import AGGREGATES, DRAWS, Dependence, dependence_of, joined
-from psimil.predictive.drawn import Drawn, summed_out
-from psimil.predictive.drawn import joined as all_drawn
+from psimil.predictive.aggregates import AGGREGATES, DRAWS, Dependence, dependence_of, joined, stretch
+from psimil.predictive.drawn import Drawn, from_draws, summed_out
 from psimil.predictive.moments import IDENTITY, Calibration, probabilities
 from psimil.predictive.novelty import Novelty, reverted, widened
 from psimil.predictive.referral import Referral
 
 Array = NDArray[Any]
-Result = TypeVar("Result")
 
 ROWS = 1 << 18  # instances that are brought to model coordinates at a time
 
@@ -74,78 +71,105 @@ class TrainedModel:
         """D, of the bags that it is given."""
         return len(self.scaling.location) // (PARTS if self.context else 1)
 
-    def seen(self, bags: Bags) -> Bags:
-        """The bags as the model sees them: in context, or as they are."""
-        return in_context(bags) if self.context else bags
-
-    def latent(self, X: Array, *, raw: bool = False) -> tuple[Array, Array]:
-        """Mean and variance (N,) of f at instances X (N, D) as the model sees them; calibrated unless ``raw``."""
-        if self.context and X.shape[1] != len(self.scaling.location):
-            raise InputError("the model sees instances in the context of their bag. Give bags, not instances alone.")
-        pieces = []
-        for a in range(0, len(X), ROWS):
-            if len(X) > ROWS:
-                tell("instances predicted", a, len(X))
-            x = self.scaling.apply(np.asarray(X[a : a + ROWS]), self.dtype)
-            pieces.append(latent_moments(self.gp, self.posterior, x))
-        mean, variance = pieces[0] if len(pieces) == 1 else map(np.concatenate, zip(*pieces, strict=True))
-        return (mean, variance) if raw else self.calibration.apply(mean, variance)
-
     @property
     def prior_mean(self) -> float:
         """The learned constant mean of the latent function."""
         return float(self.gp.bias * self.posterior.m[-1]) if self.gp.bias else 0.0
 
-    def familiar(self, X: Array, latent: tuple[Array, Array]) -> tuple[Array | None, tuple[Array, Array]]:
-        """Novelty (N,) of instances X (N, D), and their latent moments with those of novel ones drawn to the prior."""
-        if self.novelty is None:
-            return None, latent
-        novelty, (mean, variance) = np.empty(len(X)), (latent[0].copy(), latent[1].copy())
-        for a in range(0, len(X), ROWS):
-            rows, x = slice(a, a + ROWS), self.scaling.apply(np.asarray(X[a : a + ROWS]), self.dtype)
-            novelty[rows] = self.novelty.of(x, self.gp.Z)
-            prior = self.prior_mean, self.gp.full_variance(x)
-            mean[rows], variance[rows] = reverted((mean[rows], variance[rows]), prior, novelty[rows])
-        return novelty, (mean, variance)
+    @property
+    def by_draws(self) -> bool:
+        """Whether predictions are means over draws of v: where the posterior was sampled, or labels are chains."""
+        return self.chains is not None or self.coupling > 0
 
-    def dependence(self, bags: Bags, latent: tuple[Array, Array], draws: int = DRAWS) -> Dependence:
-        """How the instances of each bag hang together under q(v), by draws of v that all bags share.
+    @cached_property
+    def draws(self) -> Array:
+        """(S, M) draws of v: from the exact posterior where there are some, from q(v) otherwise."""
+        if self.chains is not None:
+            return self.chains.v
+        noise = antithetic_draws(self.gp.size, KEPT, self.seed)
+        return np.asarray((self.posterior.m[:, None] + self.posterior.U @ noise).T)
+
+    def seen(self, bags: Bags) -> Bags:
+        """The bags as the model sees them: in context, or as they are."""
+        return in_context(bags) if self.context else bags
+
+    def links(self, bags: Bags) -> Array | None:
+        """(N,) J between neighbours; None for independent labels."""
+        return self.coupling * links_of(bags) if self.coupling else None
+
+    def latent(self, X: Array, *, raw: bool = False) -> tuple[Array, Array]:
+        """Mean and variance (N,) of f at instances X (N, D) as the model sees them; calibrated unless ``raw``."""
+        if self.context and X.shape[1] != len(self.scaling.location):
+            raise InputError("the model sees instances in the context of their bag. Give bags, not instances alone.")
+        mean, variance, _ = self._conditional(X, None, raw=raw)
+        return mean, variance
+
+    def _conditional(
+        self, X: Array, novelty: Novelty | None, latent: tuple[Array, Array] | None = None, *, raw: bool = False
+    ) -> tuple[Array, Array, Array | None]:
+        """Latent mean and variance (N,) of instances X (N, D) and, given how to tell it, their novelty (N,).
+
+        Those of novel instances are drawn to the prior. ``latent`` has mean and variance before that, if at hand.
+        """
+        parts = []
+        for a in range(0, len(X), ROWS):
+            if len(X) > ROWS and latent is None:
+                tell("instances predicted", a, len(X))
+            rows, new = slice(a, a + ROWS), None
+            x = self.scaling.apply(np.asarray(X[rows]), self.dtype)
+            if latent is None:
+                f = latent_moments(self.gp, self.posterior, x)
+                f = f if raw else self.calibration.apply(*f)
+            else:
+                f = latent[0][rows], latent[1][rows]
+            if novelty is not None:
+                new = novelty.of(x, self.gp.Z)
+                f = reverted(f, (self.prior_mean, self.gp.full_variance(x)), new)
+            parts.append((*f, new))
+        return parts[0] if len(parts) == 1 else joined(parts)
+
+    def dependence(
+        self, bags: Bags, latent: tuple[Array, Array], draws: int = DRAWS, links: Array | None = None
+    ) -> tuple[Array, Array, Dependence]:
+        """Moments (N,) of latent values, and how those of a bag hang together, by draws of v that all bags share.
 
         Parameters
         ----------
         bags : as the model sees them.
         latent : mean and variance (N,) of their latent values, calibrated and drawn back as predictions are.
+        links : (N,) J, of :meth:`links`; with them, moments are those of log-odds with neighbours summed out.
         """
-        return joined(
-            self._over_draws(bags, latent, draws, lambda f, some, own: dependence_of(f, latent[1][some.rows], own))
-        )
+        noise, (mean, variance) = antithetic_draws(self.gp.size + 1, draws, self.seed), latent
 
-    def summed_out(self, bags: Bags, latent: tuple[Array, Array], links: Array) -> tuple[Array, Array, Dependence]:
-        """Moments (N,) of the log-odds of each label with its neighbours summed out, and their dependence.
+        def part(some: BagRange) -> tuple[Array, Array, Dependence]:
+            rows, own = some.rows, bags.offsets[some.first : some.last + 1] - some.start
+            V = self.gp.features(self.scaling.apply(np.asarray(bags.stream[rows]), self.dtype))
+            W = multiply_upper(V, self.posterior.U.astype(V.dtype))
+            f = mean[rows] + widened(NUMPY.products(W, noise[:-1]), np.vecdot(W, W), variance[rows], noise[-1])
+            if links is not None:
+                return summed_out(f, links[rows], own)
+            return mean[rows], variance[rows], dependence_of(f, variance[rows], own)
+
+        return joined(list(ordered_map(part, split_bags(bags.offsets, max(ROWS // draws, 1)))))
+
+    def drawn(self, X: Array, offsets: Array, links: Array | None, *, raw: bool = False, level: float = 0.95) -> Drawn:
+        """What draws of v say of some bags, those of novel instances widened to the prior.
 
         Parameters
         ----------
-        bags, latent : as of :meth:`dependence`.
-        links : (N,) J, of :meth:`links`.
+        X : (n, D) instances in model coordinates.
+        offsets : first instance of each bag among them, and n.
+        links : (n,) J between neighbours; None for independent labels.
         """
-        parts = self._over_draws(bags, latent, DRAWS, lambda f, some, own: summed_out(f, links[some.rows], own))
-        mean, variance, dependence = zip(*parts, strict=True)
-        return np.concatenate(mean), np.concatenate(variance), joined(list(dependence))
-
-    def _over_draws(
-        self, bags: Bags, latent: tuple[Array, Array], draws: int, task: Callable[[Array, BagRange, Array], Result]
-    ) -> list[Result]:
-        """What a task says of draws f (S, n) under q(v), of some bags at a time with their own offsets."""
-        noise, (mean, variance) = antithetic_draws(self.gp.size + 1, draws, self.seed), latent
-
-        def part(some: BagRange) -> Result:
-            V = self.gp.features(self.scaling.apply(np.asarray(bags.stream[some.rows]), self.dtype))
-            W = multiply_upper(V, self.posterior.U.astype(V.dtype))
-            df = NUMPY.products(W, noise[:-1])
-            f = mean[some.rows] + widened(df, np.vecdot(W, W), variance[some.rows], noise[-1])
-            return task(f, some, bags.offsets[some.first : some.last + 1] - some.start)
-
-        return list(ordered_map(part, split_bags(bags.offsets, max(ROWS // draws, 1))))
+        f = NUMPY.products(self.gp.features(X), self.draws.T)
+        mean, variance = f.mean(axis=0), f.var(axis=0)
+        latent, novelty = (mean, variance) if raw else self.calibration.apply(mean, variance), None
+        if self.novelty is not None:
+            novelty = self.novelty.of(X, self.gp.Z)
+            latent = reverted(latent, (self.prior_mean, self.gp.full_variance(X)), novelty)
+        df = widened(f - mean, variance, latent[1], antithetic_draws(1, len(self.draws), self.seed)[0])
+        f = latent[0] + stretch(df.var(axis=0), latent[1]) * df
+        return from_draws(f, offsets, self.aggregate, level, links)._replace(novelty=novelty)
 
     def predict(
         self,
@@ -174,13 +198,14 @@ class TrainedModel:
         with single_threaded_blas():
             bags, rng = self.seen(bags), np.random.default_rng(self.seed) if rng is None else rng
             if self.by_draws:
-                found = self._drawn(bags, raw=raw, level=level)
+                found = self._from_draws(bags, raw=raw, level=level)
                 return replace(found, joint_std=found.std) if joint else found
-            latent = self.latent(bags.stream, raw=raw) if latent is None else latent
-            novelty, latent = self.familiar(bags.stream, latent)
-            dependence = self.dependence(bags, latent, n_samples if joint else DRAWS) if self.joint else None
+            mean, variance, novelty = self._conditional(bags.stream, self.novelty, latent, raw=raw)
+            together = None
+            if self.joint:
+                together = self.dependence(bags, (mean, variance), n_samples if joint else DRAWS)[2]
             found = self.assemble(
-                bags, latent, expectation, n_samples=n_samples, level=level, rng=rng, dependence=dependence
+                bags, (mean, variance), expectation, n_samples=n_samples, level=level, rng=rng, dependence=together
             )
             found = replace(found, instance_novelty=novelty)
             if not joint:
@@ -192,44 +217,20 @@ class TrainedModel:
             std = joint_std(*given, aggregate=self.aggregate, calibration=how, rng=rng, samples=n_samples)
             return replace(found, joint_std=std)
 
-    @property
-    def by_draws(self) -> bool:
-        """Whether predictions are means over draws of v: where the posterior was sampled, or labels are chains."""
-        return self.chains is not None or self.coupling > 0
-
-    @property
-    def _draws(self) -> Array:
-        """(S, M) draws of v: from the exact posterior where there are some, from q(v) otherwise."""
-        if self.chains is not None:
-            return self.chains.v
-        noise = antithetic_draws(self.gp.size, KEPT, self.seed)
-        return np.asarray((self.posterior.m[:, None] + self.posterior.U @ noise).T)
-
-    def links(self, bags: Bags) -> Array | None:
-        """(N,) J between neighbours; None for independent labels."""
-        return self.coupling * links_of(bags) if self.coupling else None
-
-    def draw_task(self, *, raw: bool = False, level: float = 0.95) -> DrawTask:
-        """What is to be done to bags, some at a time, where predictions are made :meth:`by_draws`."""
-        calibration = IDENTITY if raw else self.calibration
-        made = (self.gp, self._draws, calibration, self.novelty, self.prior_mean, self.aggregate)
-        return DrawTask(*made, level, self.seed)
-
-    def _drawn(self, bags: Bags, *, raw: bool, level: float) -> Prediction:
-        """The prediction from draws of the posterior."""
-        task, links = self.draw_task(raw=raw, level=level), self.links(bags)
+    def _from_draws(self, bags: Bags, *, raw: bool, level: float) -> Prediction:
+        links = self.links(bags)
 
         def part(some: BagRange) -> Drawn:
             x = self.scaling.apply(np.asarray(bags.stream[some.rows]), self.dtype)
             own, J = bags.offsets[some.first : some.last + 1] - some.start, None if links is None else links[some.rows]
-            return task.of(x, own, J)
+            return self.drawn(x, own, J, raw=raw, level=level)
 
-        parts = list(ordered_map(part, split_bags(bags.offsets, max(ROWS // len(task.v), 1))))
-        return self.put_together(bags, parts, level)
+        ranges = split_bags(bags.offsets, max(ROWS // len(self.draws), 1))
+        return self.put_together(bags, list(ordered_map(part, ranges)), level)
 
-    def put_together(self, bags: BagLayout | Bags, parts: list[Drawn], level: float) -> Prediction:
-        """The prediction from what :meth:`draw_task` says of some bags at a time, in their order."""
-        found = all_drawn(parts)
+    def put_together(self, bags: BagLayout | Bags, parts: list[Drawn], level: float = 0.95) -> Prediction:
+        """The prediction from what :meth:`drawn` says of some bags at a time, in their order."""
+        found = joined(parts)
         return Prediction(
             bags.names, bags.offsets, bags.rows, found.mean, found.variance, found.instances, found.bags,
             self.aggregate, self.threshold, self.instance_threshold, level, instance_novelty=found.novelty,
@@ -250,18 +251,13 @@ class TrainedModel:
         """The prediction that follows from latent moments (N,), (N,) of the bags' instances."""
         rng = np.random.default_rng(self.seed) if rng is None else rng
         instances = probabilities(latent, expectation or self.expectation, rng=rng, samples=n_samples)
-        thresholds = (self.threshold, self.instance_threshold)
-        rule, together = self.aggregate, dependence
-        return Prediction.build(
-            bags,
-            latent,
-            instances,
-            aggregate=rule,
-            thresholds=thresholds,
-            level=level,
-            dependence=together,
+        of_bags = AGGREGATES[self.aggregate].moments(instances, bags.offsets, dependence)
+        return Prediction(
+            bags.names, bags.offsets, bags.rows, *latent, instances, of_bags,
+            self.aggregate, self.threshold, self.instance_threshold, level,
             margin=None if self.referral is None else self.referral.margin,
-        )
+            log_odds_moments=None if dependence is None else (dependence.centre, dependence.width),
+        )  # fmt: skip
 
 
 def joint_std(

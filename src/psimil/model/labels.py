@@ -16,6 +16,7 @@ from psimil.model.bags import Bags
 
 Array = NDArray[Any]
 
+UNKNOWN = -1
 USUAL = ((0, 1), (-1, 1))  # pairs of which everybody knows the positive one
 USUAL_TEXTS = {"01", "-11", "falsetrue", "noyes", "negativepositive", "negpos"}
 
@@ -107,6 +108,30 @@ def label_values(values: Any, names: Sequence[Any] | Array) -> Array:
         if len(kinds) > 2 or isinstance(value, str) != isinstance(kinds[0], str):
             raise _odd(value, names[place], kinds[:-1])
     return np.array(array.tolist()) if array.dtype == object else array
+
+
+def known_labels(values: Array, names: Any, what: str, allowed: Sequence[int] = (0, 1)) -> NDArray[np.int64]:
+    """(n,) labels that are whole numbers already.
+
+    Parameters
+    ----------
+    values : (n,) labels as they came.
+    names : (n,) the bag of each, for messages.
+    what : the values are, such as "label" or "an instance label".
+    allowed : 0 and 1, and where a label may be unknown -1.
+
+    Examples
+    --------
+    >>> known_labels(np.array([1, 2]), ["a", "b"], "label")
+    Traceback (most recent call last):
+    psimil.foundations.errors.InputError: label of bag b is 2; labels must be 0 or 1.
+    """
+    wrong = np.flatnonzero(~np.isin(values, allowed))
+    if len(wrong):
+        place, value = wrong[0], text(values[wrong[0]].item())
+        rule = "0 or 1" if UNKNOWN not in allowed else "0, 1 or -1 (unknown)"
+        raise InputError(f"{what} of bag {names[place]} is {value}; {what.removeprefix('an ')}s must be {rule}.")
+    return values.astype(np.int64)
 
 
 def first_of_each(values: Array) -> list[tuple[Any, int]]:

@@ -11,8 +11,8 @@ instances, whose errors add up, w is small.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from psimil.foundations.logistic import log1mexp, sigmoid, softplus
 from psimil.predictive.moments import InstanceMoments, instance_interval, noisy_or_interval
 
 Array = NDArray[Any]
+Some = TypeVar("Some")
 
 DRAWS = 128  # of the latent values of every bag
 TINY = 1e-300
@@ -137,16 +138,29 @@ def dependence_of(f: Array, variance: Array, offsets: Array, log_negatives: Arra
     return Dependence(log_negative, log_apart, log_std, log_std_apart, weight, log_odds.mean(axis=0), width)
 
 
-def joined(parts: list[Dependence]) -> Dependence:
-    """The dependence of all bags from that of some at a time, in their order.
+def joined(parts: Sequence[Some]) -> Some:
+    """What is known of some bags at a time, for all of them: arrays one after another, in tuples and dataclasses, too.
+
+    Anything that is no array is the same in all parts.
 
     Examples
     --------
     >>> one = Dependence(*np.ones((7, 1)))
-    >>> joined([one, one]).width
-    array([1., 1.])
+    >>> joined([one, one]).width, joined([(np.zeros(1), None), (np.ones(2), None)])
+    (array([1., 1.]), (array([0., 1., 1.]), None))
     """
-    return Dependence(*(np.concatenate(values) for values in zip(*parts, strict=True)))
+    every: Sequence[Any] = parts
+    found: Any = every[0]
+    if isinstance(found, np.ndarray):
+        found = np.concatenate(every)
+    elif isinstance(found, tuple):
+        columns = [joined(column) for column in zip(*every, strict=True)]
+        found = type(found)(*columns) if hasattr(found, "_fields") else tuple(columns)
+    elif is_dataclass(found) and not isinstance(found, type):
+        names = [field.name for field in fields(found)]
+        found = replace(found, **{name: joined([getattr(part, name) for part in every]) for name in names})
+    whole: Some = found
+    return whole
 
 
 @dataclass(frozen=True)
@@ -171,38 +185,9 @@ def most_probable(instances: InstanceMoments, offsets: Array) -> Array:
     return np.asarray(np.lexsort((-instances.log_odds, bag))[offsets[:-1]])
 
 
-class Aggregate(Protocol):
-    """What prediction and calibration ask of a rule that makes a bag of its instances."""
-
-    def moments(self, instances: InstanceMoments, offsets: Array, dependence: Dependence | None = None) -> BagMoments:
-        """Probability, standard deviation and log-odds of B bags; of independent instances without ``dependence``."""
-
-    def interval(
-        self,
-        latent: tuple[Array, Array],
-        instances: InstanceMoments,
-        offsets: Array,
-        z: float,
-        log_odds: tuple[Array, Array] | None = None,
-    ) -> tuple[Array, Array]:
-        """(B,), (B,) ends of the credible intervals at z standard deviations.
-
-        Parameters
-        ----------
-        latent : mean and variance (N,).
-        log_odds : mean and standard deviation (B,) of the bags' log-odds; None for independent instances.
-        """
-
-    def log_negative(self, p: Array, q: Array, changes: Sequence[Array], offsets: Array) -> tuple[Array, Array]:
-        """log P(T = 0) (B,) and its derivatives (P, B), from E s, E(1 - s) and the derivatives of E s, each (N,)."""
-
-    def of_draws(self, f: Array) -> Array:
-        """(S,) probability of one bag for S joint draws f (n, S) of its latent values."""
-
-
 @dataclass(frozen=True)
 class NoisyOr:
-    """The bag is negative when every instance is, Eqs. (34) to (37).
+    """The bag is negative when every instance is, Eqs. (34) to (37); every rule has these four methods.
 
     Examples
     --------
@@ -211,7 +196,10 @@ class NoisyOr:
     """
 
     def moments(self, instances: InstanceMoments, offsets: Array, dependence: Dependence | None = None) -> BagMoments:
-        """P = 1 - prod E(1 - s_n), Var = prod E(1 - s_n)^2 - prod (E(1 - s_n))^2, or what dependence makes of them."""
+        """Probability, standard deviation and log-odds of B bags; of independent instances without ``dependence``.
+
+        P = 1 - prod E(1 - s_n) and Var = prod E(1 - s_n)^2 - prod (E(1 - s_n))^2, or what dependence makes of them.
+        """
         starts = offsets[:-1]
         log_survival = np.add.reduceat(instances.log_q, starts)
         with np.errstate(over="ignore", under="ignore"):
@@ -241,20 +229,26 @@ class NoisyOr:
         z: float,
         log_odds: tuple[Array, Array] | None = None,
     ) -> tuple[Array, Array]:
-        """At z standard deviations of the log-odds; as :func:`noisy_or_interval` for independent instances."""
+        """(B,), (B,) ends of the credible intervals at z standard deviations.
+
+        Parameters
+        ----------
+        latent : mean and variance (N,).
+        log_odds : mean and standard deviation (B,) of the bags' log-odds; None for independent instances.
+        """
         if log_odds is None:
             return noisy_or_interval(*latent, offsets, z)
         centre, width = log_odds
         return sigmoid(centre - z * width), sigmoid(centre + z * width)
 
     def log_negative(self, p: Array, q: Array, changes: Sequence[Array], offsets: Array) -> tuple[Array, Array]:
-        """Sums over the bag."""
+        """log P(T = 0) (B,) and its derivatives (P, B), from E s, E(1 - s) and the derivatives of E s, each (N,)."""
         starts = offsets[:-1]
         slopes = np.stack([np.add.reduceat(-d / q, starts) for d in changes])
         return np.add.reduceat(np.log(q), starts), slopes
 
     def of_draws(self, f: Array) -> Array:
-        """1 - prod(1 - sigma(f))."""
+        """(S,) probability of one bag for S joint draws f (n, S) of its latent values: 1 - prod(1 - sigma(f))."""
         return np.asarray(-np.expm1(-softplus(f).sum(axis=0)))
 
 
@@ -297,4 +291,4 @@ class Largest:
         return np.asarray(sigmoid(f.max(axis=0)))
 
 
-AGGREGATES: dict[str, Aggregate] = {"noisy_or": NoisyOr(), "max": Largest()}
+AGGREGATES: dict[str, NoisyOr | Largest] = {"noisy_or": NoisyOr(), "max": Largest()}

@@ -68,15 +68,8 @@ class LatentBags:
             return self
         rows, offsets = rows_of_bags(self.offsets, chosen)
         dependence = None if self.dependence is None else self.dependence.taken(chosen)
-        return LatentBags(
-            self.mean[rows],
-            self.variance[rows],
-            offsets,
-            self.T[chosen],
-            self.weights[chosen],
-            self.aggregate,
-            dependence,
-        )
+        of_bags = (offsets, self.T[chosen], self.weights[chosen], self.aggregate, dependence)
+        return LatentBags(self.mean[rows], self.variance[rows], *of_bags)
 
 
 def bag_log_likelihoods(bags: LatentBags, parameters: Array) -> tuple[Array, Array]:

@@ -97,19 +97,3 @@ def summed_out(f: Array, links: Array, offsets: Array) -> tuple[Array, Array, De
 def _log_mean(values: Array) -> Array:
     """(N,) log of the mean of e^values over the draws of values (S, N)."""
     return np.asarray(np.minimum(logsumexp(values, axis=0) - np.log(len(values)), 0.0))
-
-
-def joined(parts: list[Drawn]) -> Drawn:
-    """All bags from some at a time, in their order."""
-
-    def all_of(values: Any) -> list[Array]:
-        return [np.concatenate(one) for one in zip(*values, strict=True)]
-
-    return Drawn(
-        np.concatenate([part.mean for part in parts]),
-        np.concatenate([part.variance for part in parts]),
-        InstanceMoments(*all_of((p.instances.log_p, p.instances.log_q, p.instances.variance) for p in parts)),
-        BagMoments(*all_of((p.bags.log_odds, p.bags.prob, p.bags.std) for p in parts)),
-        Bounds(*all_of(part.bounds for part in parts)),
-        None if parts[0].novelty is None else all_of((part.novelty,) for part in parts)[0],
-    )

@@ -11,6 +11,8 @@ from psimil.predictive.novelty import NOVEL
 from psimil.predictive.referral import BOTH, NEAR, UNLIKE
 from psimil.report.numerals import probability
 
+NOTE = "Research use only, not a medical device."
+
 
 @dataclass(frozen=True)
 class Words:
@@ -71,9 +73,8 @@ def difference_words(prediction: Prediction, bag: int, words: Words) -> str:
     >>> isinstance(difference_words(found, 0, Words.of("features")), str)
     True
     """
-    rows = slice(int(prediction.offsets[bag]), int(prediction.offsets[bag + 1]))
-    above = int(prediction.instance_label[rows].sum())
-    positive = bool(prediction.prob[bag] >= prediction.threshold)
+    above = int(prediction.instance_label[prediction.instances_of(bag)].sum())
+    positive = bool(prediction.label[bag])
     if positive == (above > 0):
         return ""
     limits = [probability(value).text for value in (prediction.threshold, prediction.instance_threshold)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,12 +19,12 @@ Array = NDArray[Any]
 
 FILM = 60  # thumbnails of a bag at most
 TABLE = 200  # rows of a bag's table at most
-HASH = re.compile(r"[0-9a-f]{16}")  # of psimil.ct.identity.Hasher
-NAMED = 3  # telling features of an instance
+HASH = re.compile(r"[0-9a-f]{16}")  # of psimil.ct.scans.identity.Hasher
+NAMED = 3  # features of an instance whose effects are named
 
 
 @dataclass(frozen=True)
-class Said:
+class Estimate:
     """What the model says about a bag or an instance, and truth and novelty where they are known."""
 
     prob: Numeral
@@ -35,6 +35,22 @@ class Said:
     called: str
     truth: str
     novelty: Numeral | None
+    novel: bool
+
+    @classmethod
+    def of(cls, numbers: Mapping[str, Any]) -> Estimate:
+        """From the numbers of :meth:`psimil.results.result_set.ResultSet.estimate`."""
+        return cls(
+            probability(numbers["prob"]),
+            probability(numbers["std"]),
+            probability(numbers["lower"]),
+            probability(numbers["upper"]),
+            decimal(numbers["log_odds"], ".2f"),
+            truth_words(numbers["label"]),
+            truth_words(numbers["truth"]),
+            probability(numbers["novelty"]) if "novelty" in numbers else None,
+            numbers["novel"],
+        )
 
     @property
     def short(self) -> tuple[str, str]:
@@ -53,26 +69,23 @@ class Row:
 
     number: int
     name: str
-    said: Said
-    refer: bool
+    estimate: Estimate
     reason: str
-    novel: bool
     size: int
     notes: str
 
 
 @dataclass(frozen=True)
 class Instance:
-    """One row of a bag's table; ``telling`` has name, value and effect of features, ``owed`` its own and its bag's."""
+    """One row of a bag's table; ``effects`` has name, value and effect of features, ``owed`` its own and its bag's."""
 
     index: int
     shown: int
     position: Numeral | None
-    said: Said
-    telling: Sequence[tuple[str, Numeral, Numeral]]
-    owed: tuple[Numeral, Numeral] | None
+    estimate: Estimate
+    effects: Sequence[tuple[str, Numeral, Numeral]]
+    owed: Sequence[Numeral]
     thumbnail: str | None
-    novel: bool
 
 
 @dataclass(frozen=True)
@@ -99,23 +112,11 @@ def bag_names(results: ResultSet, show_ids: bool) -> Array:
 
 def worklist(results: ResultSet, names: Array) -> list[Row]:
     """All bags, from the most to the least probable."""
-    found = results.prediction
-    numbers = (found.prob, found.std, found.lower, found.upper, found.log_odds, found.label, results.truth)
-    columns = (*numbers, _known(found.novelty, len(results)))
-    refer, reason, novel, sizes = found.refer, found.reason, found.novel, np.diff(found.offsets)
-    return [
-        Row(
-            int(bag),
-            str(names[bag]),
-            _said(*(column[bag] for column in columns)),
-            bool(refer[bag]),
-            str(reason[bag]),
-            bool(novel[bag]),
-            int(sizes[bag]),
-            results.notes[bag],
-        )
-        for bag in results.by_probability()
-    ]
+    found, rows = results.prediction, []
+    for bag in results.by_probability().tolist():
+        numbers, size = results.estimate(bag), int(found.offsets[bag + 1] - found.offsets[bag])
+        rows.append(Row(bag, str(names[bag]), Estimate.of(numbers), numbers["reason"], size, results.notes[bag]))
+    return rows
 
 
 def chosen_cases(
@@ -149,70 +150,24 @@ def _case(results: ResultSet, row: Row, why: str) -> Case:
 
 def _most_probable(instances: Sequence[Instance], most: int) -> list[Instance]:
     """The most probable instances, in the order of the bag."""
-    ranked = sorted(instances, key=lambda instance: -float(instance.said.log_odds.value))
+    ranked = sorted(instances, key=lambda instance: -float(instance.estimate.log_odds.value))
     return sorted(ranked[:most], key=lambda instance: instance.index)
 
 
 def _instances(results: ResultSet, bag: int) -> list[Instance]:
-    found, rows, first = results.prediction, results.instances_of(bag), Words.of(results.kind).first
-    columns = [
-        column[rows]
-        for column in (
-            found.instance_prob,
-            found.instance_std,
-            found.instance_lower,
-            found.instance_upper,
-            found.instance_log_odds,
-            found.instance_label,
-            results.instance_truth,
-            _known(found.instance_novelty, len(results.instance_truth)),
-        )
-    ]
-    novel = found.instance_novel
+    rows, first = results.instances_of(bag), Words.of(results.kind).first
     return [
         Instance(
             index,
             index + first,
             None if results.positions is None else decimal(results.positions[n], ".1f"),
-            _said(*(column[index] for column in columns)),
-            _telling(results, n),
-            _owed(results, n),
+            Estimate.of(results.estimate(bag, index)),
+            [
+                (name, decimal(value, ".4g"), decimal(effect, "+.3f"))
+                for name, value, effect in results.effects_of(bag, index)[:NAMED]
+            ],
+            [decimal(part, "+.3f") for part in results.owed_of(bag, index) or ()],
             None if results.images is None else picture_uri(results.images[n]),
-            bool(novel[n]),
         )
         for index, n in enumerate(range(rows.start, rows.stop))
     ]
-
-
-def _telling(results: ResultSet, n: int) -> list[tuple[str, Numeral, Numeral]]:
-    if results.features is None or results.values is None or results.effects is None:
-        return []
-    columns = (results.features[n, :NAMED], results.values[n, :NAMED], results.effects[n, :NAMED])
-    return [
-        (results.feature_names[feature], decimal(value, ".4g"), decimal(effect, "+.3f"))
-        for feature, value, effect in zip(*columns, strict=True)
-    ]
-
-
-def _owed(results: ResultSet, n: int) -> tuple[Numeral, Numeral] | None:
-    if results.own_effect is None or results.bag_effect is None:
-        return None
-    return decimal(results.own_effect[n], "+.3f"), decimal(results.bag_effect[n], "+.3f")
-
-
-def _known(novelty: Array | None, n: int) -> Array:
-    """(n,) novelty, nan where it is not known."""
-    return np.full(n, np.nan) if novelty is None else novelty
-
-
-def _said(prob: Any, std: Any, lower: Any, upper: Any, log_odds: Any, called: Any, truth: Any, novelty: Any) -> Said:
-    return Said(
-        probability(prob),
-        probability(std),
-        probability(lower),
-        probability(upper),
-        decimal(log_odds, ".2f"),
-        truth_words(called),
-        truth_words(truth),
-        None if np.isnan(novelty) else probability(novelty),
-    )

@@ -10,14 +10,12 @@ from typing import Any
 
 from psimil.foundations.errors import InputError
 from psimil.foundations.extras import install_command
-from psimil.report.calls import Words, referral_words, threshold_words
+from psimil.report.calls import NOTE, Words, referral_words, threshold_words
 from psimil.report.cases import bag_names, chosen_cases, worklist
 from psimil.report.numerals import probability
 from psimil.report.summary import scores, tiles
 from psimil.results.result_set import ResultSet
 from psimil.version import VERSION
-
-NOTE = "Research use only, not a medical device."
 
 
 @dataclass(frozen=True)
@@ -72,36 +70,26 @@ def render_report(results: ResultSet, choices: Choices | None = None, *, source:
     ('<!doctype html>', True)
     """
     choices = choices or Choices()
-    names = bag_names(results, choices.show_ids)
-    rows = worklist(results, names)
+    found, words = results.prediction, Words.of(results.kind)
+    rows = worklist(results, bag_names(results, choices.show_ids))
     probable, uncertain = chosen_cases(results, rows, choices.probable, choices.uncertain)
     render: Callable[..., str] = _template().render
     return render(
+        results=results,
         title=choices.title,
         note=NOTE,
         version=VERSION,
         source=source,
         style=_packaged("report.css"),
-        kind=results.kind,
-        words=Words.of(results.kind),
-        level=f"{results.prediction.level:.4g}",
-        percent=f"{100 * results.prediction.level:.4g} %",
-        threshold=probability(results.prediction.threshold),
-        thresholds=threshold_words(
-            results.prediction.threshold, results.prediction.instance_threshold, Words.of(results.kind)
-        ),
+        words=words,
+        percent=f"{100 * found.level:.4g} %",
+        threshold=probability(found.threshold),
+        thresholds=threshold_words(found.threshold, found.instance_threshold, words),
+        has_novelty=found.novelty is not None,
         tiles=tiles(results),
-        referral=referral_words(results.prediction),
-        has_novelty=results.prediction.novelty is not None,
-        by_margin=results.prediction.margin is not None,
-        model=results.model,
+        referral=referral_words(found),
         scores=scores(results),
         rows=rows,
-        has_truth=results.has_truth,
-        has_instance_truth=results.has_instance_truth,
-        has_notes=any(results.notes),
-        has_telling=results.features is not None,
-        has_owed=results.own_effect is not None,
         probable=probable,
         uncertain=uncertain,
         shown={case.row.number for case in (*probable, *uncertain)},

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psimil.figures import new_figure, plot_bag, plot_referral, plot_reliability, plot_strip
+from psimil.figures.lettering import figure_of
 from psimil.figures.png import encode_png
 
 if TYPE_CHECKING:
@@ -33,11 +34,9 @@ def figure_uri(ax: Axes) -> str:
     """
     import matplotlib
 
-    figure = ax.get_figure(root=True)
-    assert figure is not None  # axes that were drawn on have a figure
     stream = io.BytesIO()
     with matplotlib.rc_context({"svg.hashsalt": "psimil"}):
-        figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None})
+        figure_of(ax).savefig(stream, format="svg", metadata={"Date": None, "Creator": None})
     return f"data:image/svg+xml;base64,{b64encode(stream.getvalue()).decode()}"
 
 

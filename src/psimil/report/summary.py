@@ -10,9 +10,9 @@ from psimil.report.calls import Words
 from psimil.report.numerals import Numeral, count, decimal, probability
 from psimil.report.pictures import referral_uri, reliability_uri
 from psimil.results.localisation import NAMES as INSIDE
-from psimil.results.metrics import bag_metrics, instance_metrics
+from psimil.results.metrics import UNKNOWN
 from psimil.results.referral_curve import referral_cost
-from psimil.results.result_set import UNKNOWN, ResultSet
+from psimil.results.result_set import ResultSet
 
 SCORES = {
     "accuracy": "accuracy", "f1": "F1", "auc": "area under the ROC curve", "log_loss": "log-loss, nats",
@@ -22,14 +22,18 @@ SCORES = {
 
 def tiles(results: ResultSet) -> list[tuple[str, str, Numeral]]:
     """Key, label and number of the first things to know."""
-    found, words = results.prediction, Words.of(results.kind)
-    novel = [] if found.novelty is None else [("novel", UNLIKE, count(int(found.novel.sum())))]
+    found, words, counts = results.prediction, Words.of(results.kind), results.counts()
+    labels = {
+        "bags": words.bags,
+        "instances": words.instances,
+        "positives_called": "called positive",
+        "to_refer": "to refer to a reader",
+        "novel": UNLIKE,
+    }
+    if found.novelty is None:
+        del labels["novel"]
     return [
-        ("bags", words.bags, count(len(results))),
-        ("instances", words.instances, count(int(found.offsets[-1]))),
-        ("positives_called", "called positive", count(int(found.label.sum()))),
-        ("to_refer", "to refer to a reader", count(int(found.refer.sum()))),
-        *novel,
+        *((key, label, count(counts[key])) for key, label in labels.items()),
         ("threshold", f"{words.bag} threshold", probability(found.threshold)),
         ("instance_threshold", f"{words.instance} threshold", probability(found.instance_threshold)),
     ]
@@ -65,16 +69,11 @@ class Scores:
 
 def scores(results: ResultSet) -> Scores | None:
     """Scores of the bags whose label is known; None when there are none."""
-    if not results.has_truth:
+    bags, instances = results.scores(), results.instance_scores()
+    if bags is None:
         return None
     found, known = results.prediction, results.truth != UNKNOWN
     y, prob, score = results.truth[known], found.prob[known], found.referral_score[known]
-    bags = bag_metrics(y, prob, found.threshold, found.log_odds[known])
-    instances = None
-    if results.has_instance_truth:
-        instances = instance_metrics(
-            results.instance_truth, found.instance_prob, found.instance_threshold, found.instance_log_odds
-        )
     return Scores(
         count(int(known.sum())),
         count(int((results.instance_truth != UNKNOWN).sum())),

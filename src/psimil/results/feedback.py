@@ -25,13 +25,13 @@ from psimil.files.paths import as_path
 from psimil.files.rundir import PATIENCE
 from psimil.foundations.errors import DataWarning, InputError, MissingFile, OutputError
 from psimil.foundations.numbers import is_number
+from psimil.results.metrics import UNKNOWN
 
 NAME = "feedback.csv"
 COLUMNS = ("bag", "instance", "verdict", "note", "called", "known", "when", "seen")
 OF_1_0_0 = COLUMNS[:-1]  # its files say nothing of what was seen
 VERDICTS = ("agree", "disagree")
 MAX_BYTES = 64 << 20
-UNKNOWN = -1
 SAME = 1e-5  # of a value that was kept in single precision between
 
 

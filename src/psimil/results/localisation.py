@@ -191,15 +191,11 @@ class _Known(NamedTuple):
 
     def areas(self) -> Vector:
         """AUC of each bag that has instances of both kinds: mean ranks of its positives (Mann and Whitney)."""
-        order = np.lexsort((self.score, self.bag))
-        y, score, bag = self.y[order].astype(np.float64), self.score[order], self.bag[order]
-        fresh = np.ones(len(y), dtype=np.bool_)
-        fresh[1:] = (np.diff(score) != 0) | (np.diff(bag) != 0)
-        first = np.flatnonzero(fresh)
-        middle = 0.5 * (first + np.append(first[1:], len(y)) - 1)  # rank of those that tie
-        rank = middle[np.cumsum(fresh) - 1] - np.searchsorted(bag, bag)
-        size, positive = np.bincount(bag), np.bincount(bag, weights=y)
-        above = np.bincount(bag, weights=y * rank) - positive * (positive - 1) / 2
+        import pandas as pd
+
+        rank = pd.Series(self.score).groupby(self.bag).rank().to_numpy()
+        size, positive = np.bincount(self.bag), np.bincount(self.bag, weights=self.y)
+        above = np.bincount(self.bag, weights=self.y * rank) - positive * (positive + 1) / 2
         both = (positive > 0) & (positive < size)
         return np.asarray((above[both] / (positive * (size - positive))[both]), dtype=np.float64)
 
@@ -207,8 +203,7 @@ class _Known(NamedTuple):
         """Of each bag that has a positive instance."""
         assert self.positions is not None  # asked for by callers
         found = []
-        edges = np.flatnonzero(np.diff(self.bag, prepend=-1, append=-1))
-        for a, b in pairwise(edges):
+        for a, b in pairwise(np.flatnonzero(np.diff(self.bag, prepend=-1, append=-1))):
             y, score, along = self.y[a:b], self.score[a:b], self.positions[a:b]
             if y.any():
                 gaps = np.abs(along[score == score.max(), None] - along[y == 1])

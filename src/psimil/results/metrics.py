@@ -166,10 +166,7 @@ def _log_loss(t: Vector, log_odds: Vector) -> float:
 
 
 def _labels_and_probabilities(y: ArrayLike, prob: ArrayLike) -> tuple[Vector, Vector]:
-    labels = _labels(y)
-    wrong = np.flatnonzero(~np.isin(labels, (0, 1)))
-    if len(wrong):
-        raise InputError(f"label {wrong[0]} is {labels[wrong[0]]}; labels must be 0 or 1.")
+    labels = _among(_labels(y), (0, 1))
     p = as_vector(prob, "probabilities", len(labels))
     outside = np.flatnonzero((p < 0) | (p > 1))
     if len(outside):
@@ -185,10 +182,13 @@ def as_instance_labels(y_instances: Any) -> NDArray[Any]:
     >>> as_instance_labels([[0, 1], [-1]])
     array([ 0,  1, -1])
     """
-    labels = _labels(_flat(y_instances))
-    wrong = np.flatnonzero(~np.isin(labels, (0, 1, UNKNOWN)))
+    return _among(_labels(_flat(y_instances)), (0, 1, UNKNOWN), " Give -1 where unknown.")
+
+
+def _among(labels: NDArray[Any], allowed: tuple[int, ...], cure: str = "") -> NDArray[Any]:
+    wrong = np.flatnonzero(~np.isin(labels, allowed))
     if len(wrong):
-        raise InputError(f"label {wrong[0]} is {labels[wrong[0]]}; labels must be 0 or 1. Give -1 where unknown.")
+        raise InputError(f"label {wrong[0]} is {labels[wrong[0]]}; labels must be 0 or 1.{cure}")
     return labels
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from psimil.estimators.psi_vgpmil import PsiVGPMIL
-from psimil.files.learned_facts import without_draws
+from psimil.files.schema import without_draws
 from psimil.inference.trained import TrainedModel
 from psimil.model.densities import Density, GammaMixture, HyperbolicSecant
 from psimil.model.kernels import Kernel, Sum

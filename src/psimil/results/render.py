@@ -1,14 +1,12 @@
-"""Tables of results: mean and standard deviation per cell, as Markdown, LaTeX and CSV."""
+"""Tables of results: mean and standard deviation per cell, as Markdown and LaTeX."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from psimil.files.csv_table import write_table
 from psimil.foundations.errors import InputError
 
 if TYPE_CHECKING:
@@ -164,21 +162,6 @@ def to_latex(
     body = [" & ".join(titles) + r" \\", r"\midrule", *lines, r"\bottomrule", r"\end{tabular}"]
     closing = [rf"\caption{{{_latex(caption)}}}", rf"\label{{{label}}}", r"\end{table}"]
     return "\n".join([*opening, *body, *closing]) + "\n"
-
-
-def to_csv(frame: pd.DataFrame, path: str | Path) -> None:
-    """A table of :func:`summarise` with all digits, see :func:`psimil.files.csv_table.write_table`.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> import pandas as pd
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     to_csv(pd.DataFrame({"model": ["SVM"], "bag_auc_mean": [0.5]}), Path(folder) / "table.csv")
-    ...     (Path(folder) / "table.csv").read_text().split()
-    ['model,bag_auc_mean', 'SVM,0.5']
-    """
-    write_table(frame, path)
 
 
 def _columns(frame: pd.DataFrame) -> list[str]:

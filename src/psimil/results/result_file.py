@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.files.tensor_file import read_tensors, write_tensors
+from psimil.files.sealed import read_tensors, write_tensors
 from psimil.foundations.errors import InputError
-from psimil.predictive.aggregates import AGGREGATES
+from psimil.inference.prediction import Prediction
+from psimil.predictive.aggregates import AGGREGATES, BagMoments
 from psimil.predictive.drawn import Bounds
+from psimil.predictive.moments import InstanceMoments
 
 Array = NDArray[Any]
 
@@ -32,7 +34,7 @@ class Field:
 
     Parameters
     ----------
-    shape : letters of its dimensions: B bags, O = B + 1, N instances, H x W pixels, K telling features.
+    shape : letters of its dimensions: B bags, O = B + 1, N instances, H x W pixels, K features of each.
     dtypes : names of the dtypes that it may have.
     low, high : smallest and largest value.
     needed : whether a file without it is refused.
@@ -82,6 +84,50 @@ FIELDS = {
     "own_effect": Field("N", ("float64",), needed=False),
     "bag_effect": Field("N", ("float64",), needed=False),
 }
+
+
+def prediction_arrays(found: Prediction) -> dict[str, Array]:
+    """The arrays of a prediction, under their names in the file."""
+    arrays: dict[str, Array | None] = {
+        "offsets": np.asarray(found.offsets, dtype=np.int64),
+        "rows": None if found.rows is None else np.asarray(found.rows, dtype=np.int64),
+        "latent_mean": found.latent_mean,
+        "latent_variance": found.latent_variance,
+        "instance_log_p": found.instances.log_p,
+        "instance_log_q": found.instances.log_q,
+        "instance_variance": found.instances.variance,
+        "bag_log_odds": found.bags.log_odds,
+        "bag_prob": found.bags.prob,
+        "bag_std": found.bags.std,
+        "joint_std": found.joint_std,
+        **dict(zip(("centre", "width"), found.log_odds_moments or (), strict=False)),
+        "instance_novelty": found.instance_novelty,
+        "margin": None if found.margin is None else np.array([found.margin]),
+        **({} if found.bounds is None else found.bounds._asdict()),
+    }
+    return {name: array for name, array in arrays.items() if array is not None}
+
+
+def prediction_of(ids: Array, arrays: dict[str, Array], header: dict[str, Any]) -> Prediction:
+    """The prediction whose arrays and header these are, bit for bit."""
+    return Prediction(
+        ids,
+        arrays["offsets"],
+        arrays.get("rows"),
+        arrays["latent_mean"],
+        arrays["latent_variance"],
+        InstanceMoments(arrays["instance_log_p"], arrays["instance_log_q"], arrays["instance_variance"]),
+        BagMoments(arrays["bag_log_odds"], arrays["bag_prob"], arrays["bag_std"]),
+        header["aggregate"],
+        header["threshold"],
+        header["instance_threshold"],
+        header["level"],
+        arrays.get("joint_std"),
+        (arrays["centre"], arrays["width"]) if "centre" in arrays else None,
+        arrays.get("instance_novelty"),
+        float(arrays["margin"][0]) if "margin" in arrays else None,
+        Bounds(*(arrays[name] for name in Bounds._fields)) if "lower" in arrays else None,
+    )
 
 
 def write_result(path: Path, tensors: dict[str, Array], texts: dict[str, list[str]], header: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""What a page or a report shows about bags: the prediction, the truth where known, pictures, telling features."""
+"""What a page or a report shows about bags: the prediction, the truth where known, pictures, feature effects."""
 
 from __future__ import annotations
 
@@ -12,21 +12,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psimil.files.paths import as_path
-from psimil.files.tensor_file import MAX_BYTES
+from psimil.files.sealed import MAX_BYTES
 from psimil.foundations.errors import DataWarning, MissingFile
 from psimil.inference.prediction import Prediction
-from psimil.predictive.aggregates import BagMoments
-from psimil.predictive.drawn import Bounds
-from psimil.predictive.moments import InstanceMoments
+from psimil.inference.prediction_table import estimate
+from psimil.results.feature_effects import FeatureEffect
 from psimil.results.localisation import Localisation, Places
-from psimil.results.result_file import NAME, read_result, write_result
+from psimil.results.metrics import UNKNOWN, bag_metrics, instance_metrics
+from psimil.results.result_file import NAME, prediction_arrays, prediction_of, read_result, write_result
 
 if TYPE_CHECKING:
     from psimil.files.rundir import RunDirectory
 
 Array = NDArray[Any]
 
-UNKNOWN = -1
+SHOWN = (
+    "truth", "instance_truth", "positions", "images", "features", "values", "effects", "own_effect", "bag_effect",
+)  # fmt: skip
 LARGEST = 500_000  # instances of one file, which is made and read as a whole
 
 
@@ -42,7 +44,7 @@ class ResultSet:
     instance_truth : (N,) labels, -1 for unknown.
     positions : (N,) millimetres along the axis, feet to head, of CT slices; else None.
     images : (N, h, w) thumbnails in 0..255, or None.
-    features : (N, k) numbers of the telling features of each instance, the most telling first; or None.
+    features : (N, k) numbers of the features that move each instance most, the strongest first; or None.
     values : (N, k) their values in the units of the file.
     effects : (N, k) what each adds to the latent log-odds, against the training mean of that feature.
     own_effect, bag_effect : (N,) what the latent log-odds owe to an instance's own features and to those of its bag, of
@@ -72,12 +74,12 @@ class ResultSet:
     features: Array | None
     values: Array | None
     effects: Array | None
+    own_effect: Array | None
+    bag_effect: Array | None
     feature_names: tuple[str, ...]
     notes: tuple[str, ...]
     series: tuple[str, ...]
     model: Mapping[str, str]
-    own_effect: Array | None = None
-    bag_effect: Array | None = None
 
     @classmethod
     def of(
@@ -89,16 +91,17 @@ class ResultSet:
         instance_truth: Array | None = None,
         positions: Array | None = None,
         images: Array | None = None,
-        telling: tuple[Array, Array, Array] | None = None,
+        effects: tuple[Array, Array, Array] | None = None,
         owed: tuple[Array, Array] | None = None,
         feature_names: tuple[str, ...] = (),
         notes: tuple[str, ...] | None = None,
         series: tuple[str, ...] | None = None,
         model: Mapping[str, str] | None = None,
     ) -> ResultSet:
-        """With all that is not given marked as unknown; ``telling`` is features, values, effects, ``owed`` own, bag."""
+        """With all that is not given marked as unknown; ``effects`` is features, values, effects, ``owed`` own, bag."""
         empty = ("",) * len(prediction.ids)
-        features, values, effects = (None, None, None) if telling is None else telling
+        features, values, strengths = effects or (None, None, None)
+        own, bag = owed or (None, None)
         return cls(
             kind,
             prediction,
@@ -108,12 +111,13 @@ class ResultSet:
             images,
             features,
             values,
-            effects,
-            feature_names if telling is not None else (),
+            strengths,
+            own,
+            bag,
+            feature_names if effects is not None else (),
             empty if notes is None else notes,
             empty if series is None else series,
             model or {},
-            *(owed or (None, None)),
         )
 
     @property
@@ -137,13 +141,51 @@ class ResultSet:
             places = Places.of_rows(found.offsets)
         return Localisation.of(self.instance_truth, found.instance_log_odds, found.offsets, places)
 
-    def seen(self, bag: int, instance: int | None) -> dict[str, float]:
-        """Names and values of the telling features of an instance; empty where none are shown, or the bag is meant."""
-        if instance is None or self.features is None or self.values is None:
-            return {}
-        row = int(self.prediction.offsets[bag]) + instance
-        shown = zip(self.features[row], self.values[row], strict=True)
-        return {self.feature_names[feature]: float(value) for feature, value in shown}
+    def estimate(self, bag: int, instance: int | None = None) -> dict[str, Any]:
+        """The numbers of one bag, or of one of its instances, by name, with its ``truth``, -1 where unknown."""
+        truth = self.truth[bag] if instance is None else self.instance_truth[self.instances_of(bag)][instance]
+        return estimate(self.prediction, bag, instance) | {"truth": int(truth)}
+
+    def counts(self) -> dict[str, int]:
+        """Bags and instances in all, and bags called positive, to be referred, and unlike the training data."""
+        found = self.prediction
+        return {
+            "bags": len(self),
+            "instances": int(found.offsets[-1]),
+            "positives_called": int(found.label.sum()),
+            "to_refer": int(found.refer.sum()),
+            "novel": int(found.novel.sum()),
+        }
+
+    def scores(self) -> dict[str, float] | None:
+        """:func:`psimil.results.metrics.bag_metrics` of the bags whose label is known; None when there are none."""
+        found, known = self.prediction, self.truth != UNKNOWN
+        if not known.any():
+            return None
+        return bag_metrics(self.truth[known], found.prob[known], found.threshold, found.log_odds[known])
+
+    def instance_scores(self) -> dict[str, float] | None:
+        """The same of instances."""
+        found = self.prediction
+        if not self.has_instance_truth:
+            return None
+        labels, limit = self.instance_truth, found.instance_threshold
+        return instance_metrics(labels, found.instance_prob, limit, found.instance_log_odds)
+
+    def effects_of(self, bag: int, instance: int | None) -> list[FeatureEffect]:
+        """The features that move an instance most; empty where none are shown, or the bag is meant."""
+        if instance is None or self.features is None or self.values is None or self.effects is None:
+            return []
+        row = self.instances_of(bag).start + instance
+        columns = zip(self.features[row], self.values[row].tolist(), self.effects[row].tolist(), strict=True)
+        return [FeatureEffect(self.feature_names[feature], value, effect) for feature, value, effect in columns]
+
+    def owed_of(self, bag: int, instance: int) -> tuple[float, float] | None:
+        """What an instance's latent log-odds owe to itself and to its bag; None of models without context."""
+        if self.own_effect is None or self.bag_effect is None:
+            return None
+        row = self.instances_of(bag).start + instance
+        return float(self.own_effect[row]), float(self.bag_effect[row])
 
     def __len__(self) -> int:
         """Number of bags."""
@@ -151,7 +193,7 @@ class ResultSet:
 
     def instances_of(self, bag: int) -> slice:
         """Where the instances of bag number ``bag`` are in arrays of shape (N,)."""
-        return slice(int(self.prediction.offsets[bag]), int(self.prediction.offsets[bag + 1]))
+        return self.prediction.instances_of(bag)
 
     def by_probability(self) -> Array:
         """(B,) numbers of the bags from the most to the least probable."""
@@ -163,15 +205,10 @@ class ResultSet:
 
     def save(self, run: RunDirectory) -> None:
         """Write results.safetensors among the files of a run; with a warning, nothing, when it would be too large."""
-        if self.nbytes > 0.9 * MAX_BYTES:  # ids and notes come on top
+        if sum(array.nbytes for array in self._arrays().values()) > 0.9 * MAX_BYTES:  # ids and notes come on top
             warn_of_size(int(self.prediction.offsets[-1]))
             return
         self.write(run.file(NAME))
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all arrays."""
-        return sum(tensor.nbytes for tensor in self._tensors().values())
 
     def write(self, path: Path) -> None:
         """Write the results file at ``path``, atomically and after all checks of the schema."""
@@ -192,37 +229,11 @@ class ResultSet:
             "series": list(self.series),
             "feature_names": list(self.feature_names),
         }
-        write_result(path, self._tensors() | ({"ids": found.ids} if numbers else {}), texts, header)
+        write_result(path, self._arrays() | ({"ids": found.ids} if numbers else {}), texts, header)
 
-    def _tensors(self) -> dict[str, Array]:
-        found = self.prediction
-        tensors: dict[str, Array | None] = {
-            "offsets": np.asarray(found.offsets, dtype=np.int64),
-            "rows": None if found.rows is None else np.asarray(found.rows, dtype=np.int64),
-            "latent_mean": found.latent_mean,
-            "latent_variance": found.latent_variance,
-            "instance_log_p": found.instances.log_p,
-            "instance_log_q": found.instances.log_q,
-            "instance_variance": found.instances.variance,
-            "bag_log_odds": found.bags.log_odds,
-            "bag_prob": found.bags.prob,
-            "bag_std": found.bags.std,
-            "joint_std": found.joint_std,
-            **dict(zip(("centre", "width"), found.log_odds_moments or (), strict=False)),
-            "instance_novelty": found.instance_novelty,
-            "margin": None if found.margin is None else np.array([found.margin]),
-            **({} if found.bounds is None else found.bounds._asdict()),
-            "truth": self.truth,
-            "instance_truth": self.instance_truth,
-            "positions": self.positions,
-            "images": self.images,
-            "features": self.features,
-            "values": self.values,
-            "effects": self.effects,
-            "own_effect": self.own_effect,
-            "bag_effect": self.bag_effect,
-        }
-        return {name: tensor for name, tensor in tensors.items() if tensor is not None}
+    def _arrays(self) -> dict[str, Array]:
+        shown = {name: getattr(self, name) for name in SHOWN}
+        return prediction_arrays(self.prediction) | {name: array for name, array in shown.items() if array is not None}
 
     @classmethod
     def load(cls, directory: Path) -> ResultSet:
@@ -240,41 +251,11 @@ class ResultSet:
             raise MissingFile(f"{NAME} is not there. Name the folder that psimil predict or psimil ct predict wrote.")
         arrays, texts, header = read_result(path)
         dtype = {"text": np.str_, "objects": np.object_}.get(header["ids"])
-        prediction = Prediction(
-            arrays["ids"] if dtype is None else np.array(texts["ids"], dtype=dtype),
-            arrays["offsets"],
-            arrays.get("rows"),
-            arrays["latent_mean"],
-            arrays["latent_variance"],
-            InstanceMoments(arrays["instance_log_p"], arrays["instance_log_q"], arrays["instance_variance"]),
-            BagMoments(arrays["bag_log_odds"], arrays["bag_prob"], arrays["bag_std"]),
-            header["aggregate"],
-            header["threshold"],
-            header["instance_threshold"],
-            header["level"],
-            arrays.get("joint_std"),
-            (arrays["centre"], arrays["width"]) if {"centre", "width"} <= set(arrays) else None,
-            arrays.get("instance_novelty"),
-            float(arrays["margin"][0]) if "margin" in arrays else None,
-            Bounds(*(arrays[name] for name in Bounds._fields)) if set(Bounds._fields) <= set(arrays) else None,
-        )
-        return cls(
-            header["kind_of_bags"],
-            prediction,
-            arrays["truth"],
-            arrays["instance_truth"],
-            arrays.get("positions"),
-            arrays.get("images"),
-            arrays.get("features"),
-            arrays.get("values"),
-            arrays.get("effects"),
-            tuple(texts["feature_names"]),
-            tuple(texts["notes"]),
-            tuple(texts["series"]),
-            dict(header["model"]),
-            arrays.get("own_effect"),
-            arrays.get("bag_effect"),
-        )
+        ids = arrays["ids"] if dtype is None else np.array(texts["ids"], dtype=dtype)
+        shown: dict[str, Any] = {name: arrays.get(name) for name in SHOWN}
+        words: dict[str, Any] = {name: tuple(texts[name]) for name in ("feature_names", "notes", "series")}
+        prediction = prediction_of(ids, arrays, header)
+        return cls(header["kind_of_bags"], prediction, **shown, **words, model=dict(header["model"]))
 
 
 def warn_of_size(instances: int) -> None:

@@ -1,4 +1,4 @@
-"""The result set of a table of bags: known labels, telling features and, where features are pixels, pictures."""
+"""The result set of a table of bags: known labels, feature effects and, where features are pixels, pictures."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from psimil.estimators.psi_vgpmil import PsiVGPMIL
 from psimil.foundations.errors import InputError
 from psimil.inference.prediction import Prediction
 from psimil.model.context import context_names
+from psimil.results.feature_effects import feature_effects, owed_to_bag
 from psimil.results.model_card import model_card
 from psimil.results.result_set import ResultSet
-from psimil.results.telling import owed_to_bag, telling_features
 
 Array = NDArray[Any]
 
@@ -62,7 +62,7 @@ def tabular_results(
         truth=table.y,
         instance_truth=table.y_instances,
         images=None if image_size is None else pictures(table.bags.X, image_size),
-        telling=telling_features(model, table.bags),
+        effects=feature_effects(model, table.bags),
         owed=owed_to_bag(model, table.bags),
         feature_names=context_names(table.feature_names) if model.context else table.feature_names,
         model=model_card(estimator, file),

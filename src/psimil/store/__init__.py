@@ -1,9 +1,8 @@
 """Bags on disk: a folder with features that are read when they are used, written in bounded memory."""
 
-from psimil.store.imports import import_bags
-from psimil.store.layout import is_store
-from psimil.store.manifest import Manifest, read_manifest
+from psimil.store.manifest import Manifest, is_store, read_manifest
 from psimil.store.reader import StoredBags, open_store, verify_store
+from psimil.store.tables import import_bags
 from psimil.store.writer import StoreWriter
 
 __all__ = [

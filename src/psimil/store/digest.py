@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,38 +24,15 @@ Data = bytes | NDArray[Any]
 
 @dataclass(frozen=True)
 class Digest:
-    """Size and SHA-256 of a file, and of its blocks of 64 MB when there are several.
-
-    Examples
-    --------
-    >>> Digest(3, "aa").difference(Digest(3, "bb"))
-    ''
-    """
+    """Size and SHA-256 of a file, and of its blocks of 64 MB when there are several."""
 
     bytes: int
     sha256: str
     blocks: tuple[str, ...] = ()
 
-    def difference(self, other: Digest) -> str:
-        """Which bytes differ, in words; empty when that is not known."""
-        if len(self.blocks) != len(other.blocks):
-            return ""
-        for number, (mine, others) in enumerate(zip(self.blocks, other.blocks, strict=True)):
-            if mine != others:
-                return f" between bytes {number * BLOCK} and {min((number + 1) * BLOCK, self.bytes)}"
-        return ""
 
-
-class Fingerprint:
-    """The digest of bytes that come one after another.
-
-    Examples
-    --------
-    >>> fingerprint = Fingerprint()
-    >>> fingerprint.update(b"abc")
-    >>> fingerprint.digest().bytes, fingerprint.digest().sha256[:8]
-    (3, 'ba7816bf')
-    """
+class _Fingerprint:
+    """The digest of bytes that come one after another."""
 
     def __init__(self) -> None:
         self._whole, self._block = hashlib.sha256(), hashlib.sha256()
@@ -81,8 +58,8 @@ class Fingerprint:
         return Digest(self.bytes, self._whole.hexdigest(), tuple(blocks) if len(blocks) > 1 else ())
 
 
-def digest_file(path: Path, progress: Callable[[], object] | None = None) -> Digest:
-    """The digest of a file; ``progress`` is called after every block and at the end of a file that is none.
+def digest_file(path: Path) -> Digest:
+    """The digest of a file.
 
     Examples
     --------
@@ -93,19 +70,15 @@ def digest_file(path: Path, progress: Callable[[], object] | None = None) -> Dig
     ...     digest_file(path).sha256[:8]
     'ba7816bf'
     """
-    fingerprint = Fingerprint()
+    fingerprint = _Fingerprint()
     with path.open("rb") as stream:
         while data := stream.read(READ):
             fingerprint.update(data)
-            if progress and fingerprint.bytes % BLOCK == 0:
-                progress()
-    if progress and (fingerprint.bytes % BLOCK or not fingerprint.bytes):
-        progress()
     return fingerprint.digest()
 
 
 class BlockCheck:
-    """Compares the blocks of a file with their digests, each once in a process, before its bytes are used.
+    """Compares the blocks of a file with their digests, before its bytes are used each once in a process.
 
     Parameters
     ----------
@@ -125,12 +98,22 @@ class BlockCheck:
     """
 
     def __init__(self, path: Path, expected: Digest, name: str) -> None:
-        self._path, self._name = path, name
+        self._path, self._name, self._bytes = path, name, expected.bytes
         self._blocks = expected.blocks or (expected.sha256,)
         self._size = BLOCK if expected.blocks else max(expected.bytes, 1)
         found = path.stat()
         key = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, expected.sha256)
         self._done = _CHECKED.setdefault(key, set())
+
+    def __len__(self) -> int:
+        """Number of blocks."""
+        return len(self._blocks)
+
+    def again(self) -> Iterator[int]:
+        """Check one block after another, whether it was checked before or not."""
+        for number in range(len(self)):
+            self._compare(number, self._sha256(number))
+            yield number
 
     def before(self, start: int, stop: int) -> None:
         """Check the blocks of the bytes from start to stop, but for those that were checked before."""
@@ -146,7 +129,8 @@ class BlockCheck:
 
     def _compare(self, number: int, found: str) -> None:
         if found != self._blocks[number]:
-            where = f" between bytes {number * BLOCK} and {(number + 1) * BLOCK}" * (len(self._blocks) > 1)
+            start, stop = number * self._size, min((number + 1) * self._size, self._bytes)
+            where = f" between bytes {start} and {stop}" if len(self) > 1 else ""
             raise changed(self._name, f"its checksum differs{where}")
         self._done.add(number)
 
@@ -186,7 +170,7 @@ class HashedFile:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._stream = path.open("xb", buffering=READ)
-        self._fingerprint: Fingerprint | None = Fingerprint()
+        self._fingerprint: _Fingerprint | None = _Fingerprint()
 
     def __enter__(self) -> Self:
         return self

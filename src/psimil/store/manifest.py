@@ -1,4 +1,4 @@
-"""The manifest of a store: what it holds, in which parts, with the size and checksum of every file."""
+"""The manifest of a store: what it holds, in which segments, with the name, size and checksum of every file."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -14,8 +14,13 @@ from psimil.files.paths import as_path
 from psimil.foundations.errors import InputError, MissingFile
 from psimil.model.labels import ZERO_ONE, Classes, is_label
 from psimil.store.digest import BLOCK, Digest
-from psimil.store.layout import DTYPES, FEATURES, IDS, INSTANCE_LABELS, LABELS, MANIFEST, OFFSETS, PART, expected_bytes
 
+MANIFEST = "manifest.json"
+FEATURES, OFFSETS, LABELS, INSTANCE_LABELS = "features.bin", "offsets.bin", "labels.bin", "instance_labels.bin"
+IDS = "ids.json"
+DTYPES: Mapping[str, str] = {"float32": "<f4", "float64": "<f8"}
+OFFSET_DTYPE, LABEL_DTYPE = "<i8", "i1"
+SEGMENT = re.compile(r"part-\d{4,9}", re.ASCII)
 FORMAT, VERSION = "psimil store", 2  # 1, which had no classes, is still written for labels 0 and 1
 TEXT, WHOLE = "text", "whole numbers"
 MAX_BYTES, MAX_COUNT = 256 << 20, 1 << 48
@@ -36,12 +41,12 @@ SCHEMA: Mapping[str, tuple[type, ...]] = {
     "parts": (list,),
     "checksum": (str,),
 }
-PART_SCHEMA: Mapping[str, tuple[type, ...]] = {"name": (str,), "bags": (int,), "instances": (int,), "files": (dict,)}
+SEGMENT_SCHEMA: Mapping[str, tuple[type, ...]] = {"name": (str,), "bags": (int,), "instances": (int,), "files": (dict,)}
 FILE_SCHEMA: Mapping[str, tuple[type, ...]] = {"bytes": (int,), "sha256": (str,), "blocks": (list,)}
 
 
 @dataclass(frozen=True)
-class Part:
+class Segment:
     """Bags that were written together: a folder that never changes."""
 
     name: str
@@ -74,7 +79,7 @@ class Manifest:
     dtype: str
     features: int
     ids: str
-    parts: tuple[Part, ...]
+    parts: tuple[Segment, ...]
     feature_names: tuple[str, ...] | None = None
     generation: int = 1
     classes: Classes = ZERO_ONE
@@ -82,31 +87,23 @@ class Manifest:
     @property
     def bags(self) -> int:
         """B."""
-        return sum(part.bags for part in self.parts)
+        return sum(segment.bags for segment in self.parts)
 
     @property
     def instances(self) -> int:
         """N."""
-        return sum(part.instances for part in self.parts)
+        return sum(segment.instances for segment in self.parts)
 
     @property
     def size(self) -> int:
         """Bytes of all files but the manifest."""
-        return sum(digest.bytes for part in self.parts for digest in part.files.values())
+        return sum(digest.bytes for segment in self.parts for digest in segment.files.values())
 
     def encoded(self) -> bytes:
         """The content of manifest.json."""
         parts = [
-            {
-                "name": part.name,
-                "bags": part.bags,
-                "instances": part.instances,
-                "files": {
-                    name: {"bytes": digest.bytes, "sha256": digest.sha256, "blocks": list(digest.blocks)}
-                    for name, digest in sorted(part.files.items())
-                },
-            }
-            for part in self.parts
+            asdict(segment) | {"files": {name: asdict(digest) for name, digest in sorted(segment.files.items())}}
+            for segment in self.parts
         ]
         facts: dict[str, Any] = {
             "format": FORMAT,
@@ -124,6 +121,33 @@ class Manifest:
         }
         facts["checksum"] = hashlib.sha256(json.dumps(facts).encode()).hexdigest()
         return (json.dumps(facts, indent=1) + "\n").encode()
+
+
+def expected_bytes(n_bags: int, n_instances: int, n_features: int, dtype: str) -> dict[str, int]:
+    """Bytes of each file whose size follows from the counts of a segment.
+
+    Examples
+    --------
+    >>> expected_bytes(2, 10, 3, "float32")
+    {'features.bin': 120, 'offsets.bin': 24, 'labels.bin': 2, 'instance_labels.bin': 10}
+    """
+    return {
+        FEATURES: n_instances * n_features * int(DTYPES[dtype][2:]),
+        OFFSETS: 8 * (n_bags + 1),
+        LABELS: n_bags,
+        INSTANCE_LABELS: n_instances,
+    }
+
+
+def is_store(path: str | Path) -> bool:
+    """Whether a folder holds a store, whole or damaged.
+
+    Examples
+    --------
+    >>> is_store("no-such-folder")
+    False
+    """
+    return (as_path(path) / MANIFEST).is_file()
 
 
 def read_manifest(path: str | Path) -> Manifest:
@@ -183,8 +207,8 @@ def decoded(content: bytes) -> Manifest:
     D, names = _count(facts["features"], "features"), facts["feature_names"]
     if names is not None and (len(names) != D or not all(isinstance(name, str) for name in names)):
         _refuse(f"it has {D} features but other feature_names")
-    parts = tuple(_part(part, D, facts["dtype"]) for part in facts["parts"])
-    if not parts or len({part.name for part in parts}) < len(parts):
+    parts = tuple(_segment(segment, D, facts["dtype"]) for segment in facts["parts"])
+    if not parts or len({segment.name for segment in parts}) < len(parts):
         _refuse("its parts are none or not distinct")
     manifest = Manifest(
         facts["dtype"],
@@ -210,10 +234,10 @@ def _classes(value: list[Any]) -> Classes:
     return Classes(*value)
 
 
-def _part(value: Any, n_features: int, dtype: str) -> Part:
-    facts = _fields(value, PART_SCHEMA, "a part")
+def _segment(value: Any, n_features: int, dtype: str) -> Segment:
+    facts = _fields(value, SEGMENT_SCHEMA, "a part")
     name, bags, instances = facts["name"], _count(facts["bags"], "bags"), _count(facts["instances"], "instances")
-    if not PART.fullmatch(name):
+    if not SEGMENT.fullmatch(name):
         _refuse("a part has a name that is none")
     files = {file: _digest(record, f"{name}/{file}") for file, record in facts["files"].items()}
     if set(files) - {INSTANCE_LABELS} != {FEATURES, OFFSETS, LABELS, IDS}:
@@ -221,7 +245,7 @@ def _part(value: Any, n_features: int, dtype: str) -> Part:
     for file, size in expected_bytes(bags, instances, n_features, dtype).items():
         if file in files and files[file].bytes != size:
             _refuse(f"{name}/{file} should have {size} bytes for its counts, not {files[file].bytes}")
-    return Part(name, bags, instances, files)
+    return Segment(name, bags, instances, files)
 
 
 def _digest(value: Any, what: str) -> Digest:

@@ -18,9 +18,9 @@ from psimil.model.bag_checks import per_instance
 from psimil.model.bag_order import linked
 from psimil.model.bags import Bags
 from psimil.model.features import as_real, column_order, listed
-from psimil.model.labels import ZERO_ONE, Classes
-from psimil.store.digest import BLOCK, BlockCheck, changed, digest_file
-from psimil.store.layout import (
+from psimil.model.labels import UNKNOWN, ZERO_ONE, Classes
+from psimil.store.digest import BlockCheck, changed
+from psimil.store.manifest import (
     DTYPES,
     FEATURES,
     IDS,
@@ -29,10 +29,12 @@ from psimil.store.layout import (
     LABELS,
     OFFSET_DTYPE,
     OFFSETS,
-    UNKNOWN,
+    TEXT,
+    Manifest,
+    Segment,
+    read_manifest,
 )
-from psimil.store.manifest import TEXT, Manifest, Part, read_manifest
-from psimil.store.rows import FileRows, PartedRows
+from psimil.store.rows import FileRows, SegmentedRows
 
 Array = NDArray[Any]
 
@@ -41,7 +43,7 @@ Array = NDArray[Any]
 class StoredBags(Bags):
     """Bags of a store, usable wherever Bags are; :func:`open_store` makes them.
 
-    ``X`` is a read-only ``np.memmap`` (N, D), or :class:`psimil.store.rows.PartedRows` after an append; before it is
+    ``X`` is a read-only ``np.memmap`` (N, D), or :class:`psimil.store.rows.SegmentedRows` after an append; before it is
     handed out, its checksums are compared, once in a process. ``stream`` compares those of what it reads. Slices, masks
     and index arrays give ordinary Bags in memory.
 
@@ -51,7 +53,7 @@ class StoredBags(Bags):
     y_instances : (N,) instance labels, -1 for unknown, or None when none is known.
     classes : what the source called negative and positive bags.
     path : folder of the store.
-    checks : of the features of each part.
+    checks : of the features of each segment.
 
     Examples
     --------
@@ -78,8 +80,8 @@ class StoredBags(Bags):
     def __getattribute__(self, name: str) -> Any:
         """Attributes; the features after their checks."""
         if name == "X":
-            for check, part in zip(self.checks, self._parts, strict=False):
-                check.whole(part)
+            for check, segment in zip(self.checks, self._parts, strict=False):
+                check.whole(segment)
         return object.__getattribute__(self, name)
 
     @property
@@ -96,15 +98,15 @@ class StoredBags(Bags):
     def _parts(self) -> tuple[Any, ...]:
         """The maps of files among these rows; none after ``dataclasses.replace(store, X=...)``."""
         parts = getattr(self._mapped, "parts", (self._mapped,))
-        return parts if all(getattr(part, "filename", None) for part in parts) else ()
+        return parts if all(getattr(segment, "filename", None) for segment in parts) else ()
 
     @property
     def stream(self) -> Any:
         """(N, D) rows read from the files, slice by slice."""
         if not self._parts:
             return self._mapped
-        found = [FileRows(part, check) for part, check in zip(self._parts, self.checks, strict=True)]
-        return found[0] if len(found) == 1 else PartedRows(found)
+        found = [FileRows(segment, check) for segment, check in zip(self._parts, self.checks, strict=True)]
+        return found[0] if len(found) == 1 else SegmentedRows(found)
 
     def table(self) -> BagTable:
         """Bags, labels and names of the features as the commands take them."""
@@ -172,29 +174,35 @@ def open_store(path: str | Path, *, verify: bool = False) -> StoredBags:
     """
     path = as_path(path)
     manifest = verify_store(path) if verify else read_manifest(path)
-    parts = [_load(path, part, manifest) for part in manifest.parts]
-    ids = np.concatenate([part.ids for part in parts])
+    parts = [_load(path, segment, manifest) for segment in manifest.parts]
+    ids = np.concatenate([segment.ids for segment in parts])
     if len(np.unique(ids)) < len(ids):
         raise InputError(f"{IDS} of the store was changed: an id is there twice. Import the data again.")
-    labels = np.concatenate([part.labels for part in parts])
+    features = []
+    for segment in manifest.parts:
+        checks = _checks(path, segment)
+        features.append(checks.pop(FEATURES))  # are checked when they are read
+        for name, check in checks.items():
+            check.before(0, segment.files[name].bytes)
+    labels = np.concatenate([segment.labels for segment in parts])
     known = None
-    if any(part.known is not None for part in parts):
-        unknown = ([part.known, np.full(len(part.X), UNKNOWN, np.int8)] for part in parts)
+    if any(segment.known is not None for segment in parts):
+        unknown = ([segment.known, np.full(len(segment.X), UNKNOWN, np.int8)] for segment in parts)
         known = np.concatenate([filled if found is None else found for found, filled in unknown])
     return StoredBags(
-        parts[0].X if len(parts) == 1 else PartedRows([part.X for part in parts]),  # type: ignore[arg-type]
-        np.concatenate([[0], np.cumsum(np.concatenate([part.sizes for part in parts]))]),
+        parts[0].X if len(parts) == 1 else SegmentedRows([segment.X for segment in parts]),  # type: ignore[arg-type]
+        np.concatenate([[0], np.cumsum(np.concatenate([segment.sizes for segment in parts]))]),
         ids,
         y=labels.astype(np.int64) if (labels != UNKNOWN).any() else None,
         y_instances=known,
         classes=manifest.classes,
         feature_names=manifest.feature_names,
         path=path,
-        checks=tuple(_checks(path, part) for part in manifest.parts),
+        checks=tuple(features),
     )
 
 
-def verify_store(path: str | Path, progress: Callable[[], object] | None = None) -> Manifest:
+def verify_store(path: str | Path, progress: Callable[[], object] = lambda: None) -> Manifest:
     """Read every file of a store and compare its checksum.
 
     Parameters
@@ -219,17 +227,16 @@ def verify_store(path: str | Path, progress: Callable[[], object] | None = None)
     """
     path = as_path(path)
     manifest = read_manifest(path)
-    for part in manifest.parts:
-        _check_sizes(path, part)
-    for part in manifest.parts:
-        for name, expected in part.files.items():
+    for segment in manifest.parts:
+        _check_sizes(path, segment)
+    for segment in manifest.parts:
+        for name, check in _checks(path, segment).items():
             try:
-                found = digest_file(path / part.name / name, progress)
+                for _ in check.again():
+                    progress()
             except OSError as error:
                 reason = (error.strerror or str(error)).lower()
-                raise InputError(f"{part.name}/{name} of the store cannot be read: {reason}.") from error
-            if found != expected:
-                raise changed(f"{part.name}/{name}", f"its checksum differs{expected.difference(found)}")
+                raise InputError(f"{segment.name}/{name} of the store cannot be read: {reason}.") from error
     return manifest
 
 
@@ -241,55 +248,53 @@ def verify_steps(manifest: Manifest) -> int:
     >>> verify_steps(Manifest("float32", 1, TEXT, ()))
     0
     """
-    return sum(max(1, -(-digest.bytes // BLOCK)) for part in manifest.parts for digest in part.files.values())
+    return sum(max(1, len(digest.blocks)) for segment in manifest.parts for digest in segment.files.values())
 
 
-def _check_sizes(root: Path, part: Part) -> None:
-    for name, digest in part.files.items():
-        file = root / part.name / name
+def _check_sizes(root: Path, segment: Segment) -> None:
+    for name, digest in segment.files.items():
+        file = root / segment.name / name
         if not file.is_file():
-            raise InputError(f"{part.name}/{name} of the store is missing. Import the data again.")
+            raise InputError(f"{segment.name}/{name} of the store is missing. Import the data again.")
         size = file.stat().st_size
         if size < digest.bytes:
-            raise InputError(f"{part.name}/{name} of the store has {size} of {digest.bytes} bytes; it is cut short.")
+            raise InputError(f"{segment.name}/{name} of the store has {size} of {digest.bytes} bytes; it is cut short.")
         if size > digest.bytes:
-            raise changed(f"{part.name}/{name}", f"it has {size} bytes, expected {digest.bytes}")
+            raise changed(f"{segment.name}/{name}", f"it has {size} bytes, expected {digest.bytes}")
 
 
-def _load(root: Path, part: Part, manifest: Manifest) -> _Loaded:
-    """The files of one part; all but the features are read and checked."""
-    _check_sizes(root, part)
-    folder = root / part.name
-    X = np.memmap(folder / FEATURES, DTYPES[manifest.dtype], "r", shape=(part.instances, manifest.features))
+def _load(root: Path, segment: Segment, manifest: Manifest) -> _Loaded:
+    """The files of one segment; all but the features are read and checked."""
+    _check_sizes(root, segment)
+    folder = root / segment.name
+    X = np.memmap(folder / FEATURES, DTYPES[manifest.dtype], "r", shape=(segment.instances, manifest.features))
     offsets = np.fromfile(folder / OFFSETS, OFFSET_DTYPE)
-    if offsets[0] != 0 or offsets[-1] != part.instances or (offsets[1:] <= offsets[:-1]).any():
-        raise changed(f"{part.name}/{OFFSETS}", "it does not fit the instances")
-    found = {name: np.fromfile(folder / name, LABEL_DTYPE) for name in (LABELS, INSTANCE_LABELS) if name in part.files}
+    if offsets[0] != 0 or offsets[-1] != segment.instances or (offsets[1:] <= offsets[:-1]).any():
+        raise changed(f"{segment.name}/{OFFSETS}", "it does not fit the instances")
+    found = {
+        name: np.fromfile(folder / name, LABEL_DTYPE) for name in (LABELS, INSTANCE_LABELS) if name in segment.files
+    }
     for name, labels in found.items():
         if labels.min() < UNKNOWN or labels.max() > 1:
-            raise changed(f"{part.name}/{name}", "it has labels that are not 0, 1 or -1")
-    ids = _ids(folder, part, manifest)
+            raise changed(f"{segment.name}/{name}", "it has labels that are not 0, 1 or -1")
+    ids = _ids(folder, segment, manifest)
     return _Loaded(X, np.diff(offsets), found[LABELS], found.get(INSTANCE_LABELS), ids)
 
 
-def _checks(root: Path, part: Part) -> BlockCheck:
-    """Of the features; the other files, which were read, are checked here."""
-    checks = {
-        name: BlockCheck(root / part.name / name, digest, f"{part.name}/{name}") for name, digest in part.files.items()
-    }
-    for name in set(checks) - {FEATURES}:
-        checks[name].before(0, part.files[name].bytes)
-    return checks[FEATURES]
+def _checks(root: Path, segment: Segment) -> dict[str, BlockCheck]:
+    """By file."""
+    folder = root / segment.name
+    return {name: BlockCheck(folder / name, digest, f"{segment.name}/{name}") for name, digest in segment.files.items()}
 
 
-def _ids(folder: Path, part: Part, manifest: Manifest) -> Array:
+def _ids(folder: Path, segment: Segment, manifest: Manifest) -> Array:
     try:
         ids = json.loads((folder / IDS).read_bytes())
     except (ValueError, RecursionError) as error:
-        raise changed(f"{part.name}/{IDS}", "it is not JSON") from error
+        raise changed(f"{segment.name}/{IDS}", "it is not JSON") from error
     kind = str if manifest.ids == TEXT else int
-    if not isinstance(ids, list) or len(ids) != part.bags or not all(type(identifier) is kind for identifier in ids):
-        raise changed(f"{part.name}/{IDS}", f"it does not hold {part.bags} ids ({manifest.ids})")
+    if not isinstance(ids, list) or len(ids) != segment.bags or not all(type(identifier) is kind for identifier in ids):
+        raise changed(f"{segment.name}/{IDS}", f"it does not hold {segment.bags} ids ({manifest.ids})")
     if kind is int and not all(-(1 << 63) <= identifier < 1 << 63 for identifier in ids):
-        raise changed(f"{part.name}/{IDS}", "an id is out of range")
+        raise changed(f"{segment.name}/{IDS}", "an id is out of range")
     return np.array(ids, dtype=str if kind is str else np.int64)

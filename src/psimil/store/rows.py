@@ -13,7 +13,7 @@ from psimil.store.digest import BlockCheck
 Array = NDArray[Any]
 
 
-class PartedRows:
+class SegmentedRows:
     """(N, D) rows in several arrays, one after another; what is asked for is read, and nothing else.
 
     Parameters
@@ -22,7 +22,7 @@ class PartedRows:
 
     Examples
     --------
-    >>> rows = PartedRows([np.array([[1.0], [2.0]]), np.array([[3.0]])])
+    >>> rows = SegmentedRows([np.array([[1.0], [2.0]]), np.array([[3.0]])])
     >>> rows.shape, rows[1:].tolist(), rows[[2, 0]].tolist(), np.asarray(rows).tolist()
     ((3, 1), [[2.0], [3.0]], [[3.0], [1.0]], [[1.0], [2.0], [3.0]])
     """
@@ -31,7 +31,7 @@ class PartedRows:
 
     def __init__(self, parts: Sequence[Any]) -> None:
         self.parts = tuple(parts)
-        self._starts = np.cumsum([0, *(len(part) for part in parts)])
+        self._starts = np.cumsum([0, *(len(segment) for segment in parts)])
         self.dtype = self.parts[0].dtype
 
     def __len__(self) -> int:
@@ -62,8 +62,8 @@ class PartedRows:
         if copy is False:
             raise ValueError("rows in several parts cannot be one array without a copy.")
         out = np.empty(self.shape, dtype=self.dtype if dtype is None else dtype)
-        for part, start in zip(self.parts, self._starts, strict=False):
-            out[start : start + len(part)] = part
+        for segment, start in zip(self.parts, self._starts, strict=False):
+            out[start : start + len(segment)] = segment
         return out
 
     def __getitem__(self, key: Any) -> Array:
@@ -94,9 +94,9 @@ class PartedRows:
 
     def _range(self, start: int, stop: int) -> Array:
         pieces = [
-            part[max(0, start - first) : max(0, stop - first)]
-            for part, first in zip(self.parts, self._starts, strict=False)
-            if start < first + len(part) and first < stop
+            segment[max(0, start - first) : max(0, stop - first)]
+            for segment, first in zip(self.parts, self._starts, strict=False)
+            if start < first + len(segment) and first < stop
         ]
         if len(pieces) == 1:
             return np.asarray(pieces[0])

@@ -1,27 +1,37 @@
-"""Bags as tables: one row per instance with a bag column, from CSV, parquet, npz or a store."""
+"""Bags from files: tables, archives, folders and stores, read into memory or imported into a store."""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from psimil.data.archives import read_archive, table_from_archive
-from psimil.data.bagtable import BagTable
-from psimil.data.delimited import DELIMITED
+from psimil.data.archives import Archive
+from psimil.data.bagtable import BagTable, Source, in_memory
+from psimil.data.chunks import DELIMITED, PARQUET, csv_chunks, parquet_chunks
 from psimil.data.feature_choice import Names, chosen_columns
-from psimil.data.feature_columns import FeatureColumns
-from psimil.data.frames import read_csv, read_parquet, table_from_frame
+from psimil.data.tabular import Table
+from psimil.datasets.h5 import H5Folder
+from psimil.datasets.torchmil import FEATURES, TorchmilFolder
 from psimil.files.paths import as_path
 from psimil.foundations.errors import DataWarning, InputError, MissingFile
+from psimil.foundations.phases import tell
 from psimil.model.labels import Classes
-from psimil.store.layout import is_store
+from psimil.store.manifest import Manifest, is_store, read_manifest
 from psimil.store.reader import open_store
+from psimil.store.writer import StoreWriter
 
-BLOCK = 1000  # rows of an archive that are looked at together
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["import_bags", "read_bags"]
+
+Progress = Callable[[int], AbstractContextManager[Callable[[str], None]]]
 
 
 def read_bags(
@@ -81,7 +91,6 @@ def read_bags(
     (['b', 'a'], [1, 0], ('size', 'mass'))
     """
     path = as_path(path)
-    labels: dict[str, Any] = {"positive": positive, "classes": classes, "optional": labels_optional}
     if position is not None and (path.is_dir() or path.name.endswith(".npz")):
         raise InputError(
             f'{path.name} has no column "{position}". Give positions in a .csv, .tsv, .txt or .parquet file.'
@@ -90,35 +99,123 @@ def read_bags(
         if is_store(path):
             return _of_store(open_store(path).table(), path.name, features, drop, classes, optional=labels_optional)
         raise InputError(f"{path.name} is a directory. Name a file, or a store of psimil data import.")
+    labels = {"positive": positive, "classes": classes, "optional": labels_optional}
+    columns = {"bag": bag, "label": label, "instance_label": instance_label, "position": position}
+    return in_memory(_source(path, columns, features, drop, labels, at_once=True))
+
+
+def import_bags(
+    source: str | Path,
+    store: str | Path,
+    *,
+    bag: str = "bag",
+    label: str | None = None,
+    instance_label: str | None = None,
+    features: Names = None,
+    drop: Names = None,
+    positive: str | None = None,
+    labels: Mapping[str, int] | str | Path | None = None,
+    dtype: str | None = None,
+    append: bool = False,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> Manifest:
+    r"""Write a store from files, a few megabytes at a time.
+
+    Parameters
+    ----------
+    source : text, ``.parquet`` or ``.npz`` as for :func:`psimil.read_bags`, rows in any order;
+        a torchmil folder; or a folder of ``.h5`` files as CLAM and TRIDENT write them.
+    store : folder to write.
+    bag, label, instance_label, features, drop, positive : of a table, as for :func:`psimil.read_bags`.
+    labels : labels of ``.h5`` files, as for :func:`psimil.datasets.read_h5`; None leaves them unknown.
+    dtype : "float32" or "float64" on disk; None takes float32, or what the store has.
+    append : add to the store that is there; its features are looked for by name.
+    overwrite : replace the store that is there; it is kept until the new one is complete.
+    progress : called with the number of steps; gives a context with a function to call after each.
+
+    Returns
+    -------
+    manifest : of the store.
+
+    Raises
+    ------
+    MissingFile
+        When the source, or the store to append to, is not there.
+    InputError
+        When the source breaks a rule; a store that is there is kept as it was.
+    OutputError
+        When the store cannot be written; a store that is there is kept as it was.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     path = Path(directory) / "bags.csv"
+    ...     _ = path.write_text("bag,label,size\nb,1,0.5\na,0,0.25\nb,1,0.75\n")
+    ...     manifest = import_bags(path, Path(directory) / "store")
+    >>> manifest.bags, manifest.instances, manifest.feature_names
+    (2, 3, ('size',))
+    """
+    source, store = as_path(source, "source"), as_path(store, "store")
+    old = read_manifest(store) if append else None
+    if features is None and old is not None and old.feature_names is not None:
+        features = old.feature_names
+    options: dict[str, Any] = {"dtype": dtype, "append": append, "overwrite": overwrite}
+    steps = progress or (lambda total: nullcontext(lambda note: None))
+    if source.is_dir():
+        return _import_folder(_folder(source, labels), store, options, steps)
+    if source.exists() and not source.is_file():
+        raise InputError(f"{source.name} is not a regular file, which can be read twice. Copy it to one.")
+    columns = {"bag": bag, "label": label, "instance_label": instance_label}
+    found = _source(source, columns, features, drop, {"positive": positive})
+    return _import_table(found, store, options, steps)
+
+
+def _source(
+    path: Path,
+    columns: dict[str, Any],
+    features: Names,
+    drop: Names,
+    labels: dict[str, Any],
+    *,
+    at_once: bool = False,
+) -> Source:
+    """The bags of a file, which is read into memory at once or chunk by chunk."""
     if not path.exists():
         raise MissingFile(f"{path.name} was not found. Check the path.")
     if path.name.endswith(".npz"):
-        return _of_archive(read_archive(path), path.name, features, drop, **labels)
+        return Archive(path, features, drop, at_once=at_once, **labels)
     if path.name.endswith(DELIMITED):
-        frame = read_csv(path, text=bag)
-    elif path.name.endswith((".parquet", ".pq")):
-        frame = read_parquet(path)
+        chunks = partial(csv_chunks, path, columns["bag"], at_once=at_once)
+    elif path.name.endswith(PARQUET):
+        chunks = partial(parquet_chunks, path, at_once=at_once)
     else:
         raise InputError(f"{path.name}: unknown kind of table. Give a .csv, .tsv, .txt, .parquet or .npz file.")
-    return table_from_frame(frame, path.name, bag, label, instance_label, features, drop, position, **labels)
+    held = list(chunks()) if at_once else []
+    return Table(
+        lambda: iter(held) if at_once else _told(chunks()),
+        path.name,
+        features=features,
+        drop=drop,
+        **columns,
+        **labels,
+    )
 
 
-def _of_archive(arrays: dict[str, Any], name: str, features: Names, drop: Names, **labels: Any) -> BagTable:
-    import pandas as pd
+def _told(chunks: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+    """The chunks of a table, told one by one: they are read once to count them, and once more to keep them."""
+    for number, chunk in enumerate(chunks, start=1):
+        tell("parts read", number)
+        yield chunk
 
-    X = arrays.get("X", np.empty(0))
-    names = list(map(str, arrays.get("feature_names", np.arange(X.shape[-1])).ravel()))
-    if X.ndim != 2 or X.shape[1] != len(names):
-        return table_from_archive(arrays, name)  # says what is wrong
-    chosen = chosen_columns(names, name, (), features, drop)
-    table = table_from_archive(arrays, name, None if chosen == names else chosen, **labels)
-    found = FeatureColumns(names, name, (), features, drop)
-    ids = table.bags.in_input_order(table.bags.bag_index)
-    for start in range(0, len(X), BLOCK):
-        if found.watching:
-            found.look(pd.DataFrame(X[start : start + BLOCK], columns=names), ids[start : start + BLOCK])
-    found.names()
-    return table
+
+def _folder(source: Path, labels: Mapping[str, int] | str | Path | None) -> TorchmilFolder | H5Folder:
+    if (source / FEATURES).is_dir():
+        return TorchmilFolder(source, labels_optional=True)
+    if any(source.glob("*.h5")):
+        return H5Folder(source, labels)
+    raise InputError(f"{source.name} has neither a folder {FEATURES} (torchmil) nor .h5 files (CLAM, TRIDENT).")
 
 
 def _of_store(
@@ -136,3 +233,32 @@ def _of_store(
         warnings.warn(f"labels are not used: {message}.", DataWarning, stacklevel=3)
         return replace(table, y=None)
     return table
+
+
+def _import_folder(
+    bags: TorchmilFolder | H5Folder, store: str | Path, options: dict[str, Any], steps: Progress
+) -> Manifest:
+    found = iter(bags)
+    first = next(found)
+    if first.X.ndim != 2:
+        raise InputError(f"bag {first.name} has shape {first.X.shape}, expected (instances, features).")
+    with StoreWriter(store, first.X.shape[1], **options) as writer, steps(len(bags)) as step:
+        for one in chain([first], found):
+            writer.add(one.X, one.label, one.name, one.known)
+            step(one.name)
+        return writer.finish()
+
+
+def _import_table(table: Source, store: str | Path, options: dict[str, Any], steps: Progress) -> Manifest:
+    n_features = table.n_features
+    with StoreWriter(store, n_features, feature_names=table.feature_names, classes=table.classes, **options) as writer:
+        writer.plan(table.ids.tolist(), table.sizes)
+        done = 0
+        with steps(table.n_chunks) as step:
+            for rows in table.rows():
+                writer.place(rows.places, rows.X, rows.known)
+                done += len(rows.places)
+                step(f"{done} instances")
+        if table.y is not None:
+            writer.label(table.y)
+        return writer.finish()

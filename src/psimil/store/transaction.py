@@ -14,16 +14,15 @@ from psimil.files.atomic import REASONS, atomic_write, flush_folder
 from psimil.files.folders import lock_folder
 from psimil.files.paths import as_path
 from psimil.foundations.errors import InputError, OutputError
-from psimil.store.layout import MANIFEST, is_store, part_name, part_numbers
-from psimil.store.manifest import Manifest, read_manifest
+from psimil.store.manifest import MANIFEST, SEGMENT, Manifest, is_store, read_manifest
 
 
 class Transaction:
     """Work on a store, which its readers see when it is committed.
 
     A new store is written into a hidden folder beside its own, which takes its name in the end. A store that is there
-    gets a further part, which counts from the moment its manifest is replaced. Parts and folders that a killed writer
-    left are removed by the next one.
+    gets a further segment, which counts from the moment its manifest is replaced. Segments and folders that a killed
+    writer left are removed by the next one.
 
     Parameters
     ----------
@@ -39,9 +38,9 @@ class Transaction:
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as directory:
     ...     work = Transaction(Path(directory) / "store")
-    ...     part = work.new_part().name
+    ...     segment = work.new_segment().name
     ...     work.close()  # without a commit nothing is there
-    ...     part, list(Path(directory).iterdir())
+    ...     segment, list(Path(directory).iterdir())
     ('part-0001', [])
     """
 
@@ -66,9 +65,9 @@ class Transaction:
             if self.earlier is not None:
                 _remove_unnamed(self._root, self.earlier)
 
-    def new_part(self) -> Path:
-        """Where the next part goes."""
-        return self._root / part_name(max(part_numbers(self._root), default=0) + 1)
+    def new_segment(self) -> Path:
+        """Where the next segment goes."""
+        return self._root / _segment_name(max(_segment_numbers(self._root), default=0) + 1)
 
     def commit(self, manifest: Manifest) -> None:
         """Make the store what the manifest says."""
@@ -141,7 +140,16 @@ class Transaction:
 
 def _remove_unnamed(root: Path, manifest: Manifest) -> None:
     """Delete parts that the manifest does not name: of killed writers, or replaced."""
-    named = {part.name for part in manifest.parts}
-    for number in part_numbers(root):
-        if part_name(number) not in named:
-            shutil.rmtree(root / part_name(number), ignore_errors=True)
+    named = {segment.name for segment in manifest.parts}
+    for number in _segment_numbers(root):
+        if _segment_name(number) not in named:
+            shutil.rmtree(root / _segment_name(number), ignore_errors=True)
+
+
+def _segment_name(number: int) -> str:
+    return f"part-{number:04d}"
+
+
+def _segment_numbers(root: Path) -> list[int]:
+    """Of all segments in a folder, named by its manifest or not."""
+    return [int(path.name[5:]) for path in root.iterdir() if SEGMENT.fullmatch(path.name)]

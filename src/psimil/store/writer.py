@@ -15,11 +15,10 @@ from psimil.foundations.errors import InputError
 from psimil.foundations.numbers import at_least, unmasked
 from psimil.model.bags import Bags
 from psimil.model.features import as_real
-from psimil.model.labels import ZERO_ONE, Classes
-from psimil.store.layout import DTYPES, UNKNOWN
-from psimil.store.manifest import TEXT, WHOLE, Manifest
-from psimil.store.part import PartWriter
+from psimil.model.labels import UNKNOWN, ZERO_ONE, Classes
+from psimil.store.manifest import DTYPES, TEXT, WHOLE, Manifest
 from psimil.store.reader import open_store
+from psimil.store.segment import SegmentWriter
 from psimil.store.transaction import Transaction
 
 ID_LENGTH = 1000
@@ -78,7 +77,7 @@ class StoreWriter:
             raise InputError(f"{n_features} features but {len(names)} names of features.")
         if dtype is not None and dtype not in DTYPES:
             raise InputError(f'dtype must be "float32" or "float64", got {dtype!r}.')
-        self._part: PartWriter | None = None
+        self._segment: SegmentWriter | None = None
         self._work = Transaction(path, append=append, overwrite=overwrite)
         try:
             earlier = self._work.earlier
@@ -89,7 +88,7 @@ class StoreWriter:
             self._names = _fitting_names(self._old, n_features, names)
             self._classes = _fitting_classes(self._old, classes)
             with self._work.explained():
-                self._part = PartWriter(self._work.new_part(), n_features, _fitting_dtype(self._old, dtype))
+                self._segment = SegmentWriter(self._work.new_segment(), n_features, _fitting_dtype(self._old, dtype))
         except BaseException:
             self.discard()
             raise
@@ -101,7 +100,7 @@ class StoreWriter:
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
         try:
-            if kind is None and self._part is not None:
+            if kind is None and self._segment is not None:
                 self.finish()
         finally:
             self.discard()
@@ -116,20 +115,20 @@ class StoreWriter:
         id : text or a whole number that no other bag has; None takes the number of the bag.
         y_instances : (n,) 0, 1, or -1 for unknown; None when none is known.
         """
-        part = self._open_part()
+        segment = self._open_segment()
         name = self._new_id(len(self._seen) if id is None else id)
         values = as_real(X, f"bag {name}")
         if values.ndim != 2:
             raise InputError(f"bag {name} has shape {values.shape}, expected (instances, features).")
-        if values.shape[1] != part.n_features:
-            raise InputError(f"bag {name} has {values.shape[1]} features, expected {part.n_features}.")
+        if values.shape[1] != segment.n_features:
+            raise InputError(f"bag {name} has {values.shape[1]} features, expected {segment.n_features}.")
         if len(values) == 0:
             raise InputError(f"bag {name} has 0 instances. Remove it or add instances.")
         if label not in (0, 1, UNKNOWN):
             raise InputError(f"label of bag {name} is {label}; labels must be 0, 1 or -1 (unknown).")
         known = None if y_instances is None else _known(y_instances, len(values), f"bag {name}")
         with self._work.explained():
-            part.append(values, int(label), name, known)
+            segment.append(values, int(label), name, known)
 
     def add_many(self, bags: Bags, y: ArrayLike | None = None, y_instances: ArrayLike | None = None) -> None:
         """All of the bags, with labels y (B,) and y_instances (N,) in their order, or None."""
@@ -143,54 +142,54 @@ class StoreWriter:
 
     def plan(self, ids: Sequence[Any], sizes: ArrayLike) -> None:
         """All bags of this writer, ids (B,) and instances (B,), before :meth:`place` gives their rows in any order."""
-        part, counts = self._open_part(), np.asarray(unmasked(sizes, "sizes"))
+        segment, counts = self._open_segment(), np.asarray(unmasked(sizes, "sizes"))
         if counts.shape != (len(ids),) or (len(ids) and counts.dtype.kind not in "iu"):
             raise InputError(f"sizes must be {len(ids)} whole numbers, one for each id, got {sizes!r}.")
         if (counts < 1).any():
             empty = ids[int(np.argmin(counts))]
             raise InputError(f"bag {empty} has {counts.min()} instances. Remove it or add instances.")
-        part.plan([self._new_id(identifier) for identifier in ids], counts)
+        segment.plan([self._new_id(identifier) for identifier in ids], counts)
 
     def place(self, rows: Array, X: Array, y_instances: Array | None = None) -> None:
         """Rows X (n, D) of planned bags: ``rows`` (n,) numbers them through all planned bags."""
-        part = self._open_part()
-        if X.shape != (len(rows), part.n_features):
-            raise InputError(f"features have shape {X.shape}, expected ({len(rows)}, {part.n_features}).")
+        segment = self._open_segment()
+        if X.shape != (len(rows), segment.n_features):
+            raise InputError(f"features have shape {X.shape}, expected ({len(rows)}, {segment.n_features}).")
         with self._work.explained():
-            part.place(rows, X, y_instances)
+            segment.place(rows, X, y_instances)
 
     def label(self, y: Array) -> None:
         """Labels (B,) of the planned bags: 0, 1, or -1 for unknown."""
-        part = self._open_part()
-        if y.shape != (len(part.ids),) or not np.isin(y, (0, 1, UNKNOWN)).all():
-            raise InputError(f"labels must be 0, 1 or -1 (unknown), one for each of {len(part.ids)} bags.")
-        part.label(y)
+        segment = self._open_segment()
+        if y.shape != (len(segment.ids),) or not np.isin(y, (0, 1, UNKNOWN)).all():
+            raise InputError(f"labels must be 0, 1 or -1 (unknown), one for each of {len(segment.ids)} bags.")
+        segment.label(y)
 
     def finish(self) -> Manifest:
         """Complete the store; nothing can be added after that."""
-        part = self._open_part()
-        if not part.ids:
+        segment = self._open_segment()
+        if not segment.ids:
             raise InputError("0 bags for the store. Give at least 1 bag.")
         with self._work.explained():
-            parts = (*(() if self._old is None else self._old.parts), part.complete())
+            parts = (*(() if self._old is None else self._old.parts), segment.complete())
         ids = self._ids or TEXT
-        manifest = Manifest(part.dtype, part.n_features, ids, parts, self._names, self._generation, self._classes)
+        manifest = Manifest(segment.dtype, segment.n_features, ids, parts, self._names, self._generation, self._classes)
         self._work.commit(manifest)
-        self._part = None  # it belongs to the store now
+        self._segment = None  # it belongs to the store now
         self._work.close()
         return manifest
 
     def discard(self) -> None:
         """Leave nothing behind of what was not finished."""
-        if self._part is not None:
-            self._part.discard()
-            self._part = None
+        if self._segment is not None:
+            self._segment.discard()
+            self._segment = None
         self._work.close()
 
-    def _open_part(self) -> PartWriter:
-        if self._part is None:
+    def _open_segment(self) -> SegmentWriter:
+        if self._segment is None:
             raise InputError("the store is finished. Append with a new StoreWriter.")
-        return self._part
+        return self._segment
 
     def _new_id(self, identifier: Any) -> str | int:
         """The id as it is stored, taken from now on."""

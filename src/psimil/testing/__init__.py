@@ -5,9 +5,17 @@
 tempt it not to, on bags of :func:`single_concept`, :func:`two_concepts` and :func:`false_frequency`.
 """
 
-from psimil.testing.battery import check_mil_estimator, mil_checks
-from psimil.testing.mil_assumption import TrapScores, check_mil_assumption, trap_scores
-from psimil.testing.traps import TRAPS, Trap, false_frequency, single_concept, two_concepts
+from psimil.testing.contract import check_mil_estimator, mil_checks
+from psimil.testing.traps import (
+    TRAPS,
+    Trap,
+    TrapScores,
+    check_mil_assumption,
+    false_frequency,
+    single_concept,
+    trap_scores,
+    two_concepts,
+)
 
 __all__ = [
     "TRAPS",

@@ -1,38 +1,32 @@
-"""predict_instances: shape, range, and the laws that tie instances to their bag."""
+"""predict_instances: shape, range, the laws that tie instances to their bag, and that they follow their rows."""
 
 from __future__ import annotations
 
 import numpy as np
-from sklearn.exceptions import NotFittedError
 
-from psimil.testing.examples import easy_problem
-from psimil.testing.expectations import ROUNDING, auc, close, demand, probable, refuses, same
-from psimil.testing.subject import Subject, positive
+from psimil.testing.expectations import ROUNDING, close, close_bags, demand, needs_fit, probable, ranks, refuses, same
+from psimil.testing.subject import Subject, easy_problem, needs, positive
 
 
 def check_instances_per_bag(subject: Subject) -> None:
     """One array per bag."""
-    demand(len(subject.fitted.predict_instances(subject.unseen)) == 12, "not one array per bag")
+    demand(len(subject.expected_instances) == 12, "not one array per bag")
 
 
 def check_instances_length(subject: Subject) -> None:
     """One probability per instance of the bag."""
-    found = [np.shape(part) for part in subject.fitted.predict_instances(subject.unseen)]
+    found = [np.shape(part) for part in subject.expected_instances]
     demand(found == [(len(bag),) for bag in subject.unseen], "not one probability per instance")
 
 
 def check_instances_range(subject: Subject) -> None:
     """Probabilities of instances are finite and in [0, 1]."""
-    probable(np.concatenate(subject.fitted.predict_instances(subject.unseen)), "probabilities of instances")
+    probable(np.concatenate(subject.expected_instances), "probabilities of instances")
 
 
 def check_instances_unfitted(subject: Subject) -> None:
     """predict_instances before a fit is a NotFittedError."""
-    try:
-        subject.fresh().predict_instances(subject.bags)
-    except NotFittedError:
-        return
-    raise AssertionError("predict_instances works before fit")
+    needs_fit(subject.fresh().predict_instances, subject.bags, what="predict_instances")
 
 
 def check_instances_n_features(subject: Subject) -> None:
@@ -52,19 +46,18 @@ def check_instances_repeated(subject: Subject) -> None:
 def check_instances_rank(subject: Subject) -> None:
     """Positive training instances rank above negative ones on an easy problem: AUC of 0.8 at least."""
     truth = np.concatenate(easy_problem().y_instances)
-    found = auc(truth, np.concatenate(subject.fitted.predict_instances(subject.bags)))
-    demand(found >= 0.8, f"AUC of training instances is {found:.3f}")
+    ranks(truth, np.concatenate(subject.fitted.predict_instances(subject.bags)), 0.8, "training instances")
 
 
 def check_bag_at_least_its_instances(subject: Subject) -> None:
     """A bag is positive when one of its instances is: its probability is at least the highest of theirs."""
-    highest = [part.max() for part in subject.fitted.predict_instances(subject.unseen)]
+    highest = [part.max() for part in subject.expected_instances]
     demand((subject.expected >= np.array(highest) - ROUNDING).all(), "a bag is less probable than an instance of it")
 
 
 def check_bag_at_most_sum_of_instances(subject: Subject) -> None:
     """A bag is positive only when one of its instances is: its probability is at most the sum of theirs."""
-    total = [part.sum() for part in subject.fitted.predict_instances(subject.unseen)]
+    total = [part.sum() for part in subject.expected_instances]
     demand((subject.expected <= np.array(total) + ROUNDING).all(), "a bag is more probable than its instances allow")
 
 
@@ -80,3 +73,38 @@ def check_more_instances_never_lower_a_bag(subject: Subject) -> None:
     larger = [np.concatenate([bag, subject.bags[0][:1]]) for bag in subject.unseen]
     found = positive(subject.fitted, larger)
     demand((found >= subject.expected - ROUNDING).all(), "an instance that was added lowers the bag")
+
+
+def check_instances_follow_their_rows(subject: Subject) -> None:
+    """Instances in another order get the same probabilities in that order."""
+    rng = np.random.default_rng(1)
+    orders = [rng.permutation(len(bag)) for bag in subject.unseen]
+    moved = [bag[order] for bag, order in zip(subject.unseen, orders, strict=True)]
+    expected = [part[order] for part, order in zip(subject.expected_instances, orders, strict=True)]
+    close_bags(subject.fitted.predict_instances(moved), expected, "instances in another order")
+
+
+def check_instances_follow_their_bags(subject: Subject) -> None:
+    """Bags in another order give the same arrays in that order."""
+    found = subject.fitted.predict_instances(subject.unseen[::-1])
+    close_bags(found, subject.expected_instances[::-1], "instances of bags in another order")
+
+
+def check_instances_subset_invariance(subject: Subject) -> None:
+    """The instances of a bag are judged alone as they are in company."""
+    alone = [subject.fitted.predict_instances([bag])[0] for bag in subject.unseen]
+    close_bags(alone, subject.expected_instances, "instances of a bag alone")
+
+
+def check_equal_instances(subject: Subject) -> None:
+    """Equal instances of a bag have equal probabilities."""
+    for part in subject.fitted.predict_instances([np.repeat(bag, 2, axis=0) for bag in subject.unseen]):
+        close(part[::2], part[1::2], "of equal instances")
+
+
+@needs(fit_argument="bag_ids")
+def check_instances_of_rows(subject: Subject) -> None:
+    """With rows and bag ids, bags come as their ids first appear and instances in the order of rows."""
+    ids = np.repeat(np.arange(12)[::-1], [len(bag) for bag in subject.unseen])
+    found = subject.fitted.predict_instances(np.concatenate(subject.unseen), bag_ids=ids)
+    close_bags(found, subject.expected_instances, "instances of rows")

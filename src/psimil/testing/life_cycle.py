@@ -1,33 +1,114 @@
-"""Before, after and between fits."""
+"""The life of an estimator: parameters, fits before and after each other, copies and files."""
 
 from __future__ import annotations
 
+import copy
+import tempfile
+from pathlib import Path
+
 import numpy as np
+from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from psimil.testing.expectations import demand, refuses, same
-from psimil.testing.subject import Subject, positive
+from psimil.testing.expectations import demand, needs_fit, refuses, same
+from psimil.testing.subject import Subject, needs, positive
+
+
+def check_estimator_repr(subject: Subject) -> None:
+    """The text of an estimator names its class."""
+    demand(type(subject.estimator).__name__ in repr(subject.estimator), "repr does not name the class")
+
+
+def check_classifier(subject: Subject) -> None:
+    """scikit-learn sees a classifier, so that its splitters stratify by label."""
+    demand(is_classifier(subject.estimator), "scikit-learn does not see a classifier")
+
+
+def check_parameters_default_constructible(subject: Subject) -> None:
+    """The class can be made without arguments."""
+    made = type(subject.estimator)()
+    demand(set(made.get_params(deep=False)) == subject.parameters(), "parameters differ from the arguments of __init__")
+
+
+def check_no_attributes_set_in_init(subject: Subject) -> None:
+    """__init__ stores its arguments and nothing else."""
+    extra = set(vars(subject.fresh())) - subject.parameters()
+    demand(not extra, f"__init__ sets {sorted(extra)}")
+
+
+def check_parameters_stored_verbatim(subject: Subject) -> None:
+    """__init__ neither copies nor changes what it is given."""
+    given = {name: object() for name in subject.parameters()}
+    made = type(subject.estimator)(**given)
+    changed = [name for name, value in given.items() if getattr(made, name) is not value]
+    demand(not changed, f"__init__ changes {changed}")
+
+
+def check_get_params_invariance(subject: Subject) -> None:
+    """Shallow parameters are part of the deep ones."""
+    shallow, deep = (subject.estimator.get_params(deep=deep) for deep in (False, True))
+    demand(set(shallow) <= set(deep), "get_params(deep=False) has names that deep=True lacks")
+    demand(set(shallow) == subject.parameters(), "get_params does not name the arguments of __init__")
+
+
+def check_set_params(subject: Subject) -> None:
+    """set_params returns the estimator and takes back what get_params gave."""
+    made = subject.fresh()
+    before = made.get_params(deep=False)
+    demand(made.set_params(**before) is made, "set_params does not return the estimator")
+    demand(all(made.get_params(deep=False)[name] is value for name, value in before.items()), "a value changed")
+
+
+def check_set_params_unknown(subject: Subject) -> None:
+    """A parameter that does not exist is refused."""
+    made = type(subject.estimator)(**subject.estimator.get_params(deep=False))
+    refuses(lambda: made.set_params(no_such_parameter=1), what="a parameter that does not exist")
+
+
+def check_clone(subject: Subject) -> None:
+    """A clone has the class and the parameters, and is another object."""
+    original, made = subject.estimator, clone(subject.estimator)
+    demand(type(made) is type(original), "the clone has another class")
+    demand(made is not original, "the clone is the original")
+    demand(repr(made.get_params()) == repr(original.get_params()), "the clone has other parameters")
+
+
+def check_clone_of_fitted(subject: Subject) -> None:
+    """A clone of a fitted estimator knows nothing of the fit."""
+    extra = set(vars(clone(subject.fitted))) - subject.parameters()
+    demand(not extra, f"the clone keeps {sorted(extra)}")
+
+
+def check_dont_overwrite_attributes(subject: Subject) -> None:
+    """Fit adds only attributes that end or begin with an underscore."""
+    added = set(vars(subject.fitted)) - set(vars(subject.fresh()))
+    public = sorted(name for name in added if not (name.endswith("_") or name.startswith("_")))
+    demand(not public, f"fit adds {public}")
+
+
+def check_fit_leaves_parameters(subject: Subject) -> None:
+    """Fit changes no parameter."""
+    made = subject.fresh()
+    before = made.get_params(deep=False)
+    told = repr(before)
+    made.fit(subject.bags, subject.y)
+    after = made.get_params(deep=False)
+    changed = [name for name, value in before.items() if after[name] is not value]
+    demand(not changed, f"fit replaces {changed}")
+    demand(repr(after) == told, "fit changes the inside of a parameter")
 
 
 def check_unfitted(subject: Subject) -> None:
     """Every prediction before a fit is scikit-learn's NotFittedError."""
     for method in subject.methods():
-        try:
-            getattr(subject.fresh(), method)(subject.bags)
-        except NotFittedError:
-            continue
-        raise AssertionError(f"{method} works before fit")
+        needs_fit(getattr(subject.fresh(), method), subject.bags, what=method)
 
 
 def check_is_fitted_knows(subject: Subject) -> None:
     """scikit-learn's check_is_fitted tells a fitted estimator from one that is not."""
     check_is_fitted(subject.fitted)
-    try:
-        check_is_fitted(subject.fresh())
-    except NotFittedError:
-        return
-    raise AssertionError("an estimator that was not fitted passes for fitted")
+    needs_fit(check_is_fitted, subject.fresh(), what="check_is_fitted")
 
 
 def check_estimators_fit_returns_self(subject: Subject) -> None:
@@ -79,3 +160,37 @@ def check_failed_fit_keeps_the_model(subject: Subject) -> None:
     except NotFittedError:
         return
     same(found, subject.expected, "after a fit that was refused")
+
+
+def check_deep_copy(subject: Subject) -> None:
+    """A deep copy, made by the protocol that pickle uses, predicts the same and shares nothing with its original."""
+    held = copy.deepcopy(subject.fitted)
+    same(positive(held, subject.unseen), subject.expected, "from a deep copy")
+    held.fit(subject.bags, 1 - subject.y)
+    same(positive(subject.fitted, subject.unseen), subject.expected, "after the copy was fitted to other labels")
+
+
+def check_deep_copy_of_unfitted(subject: Subject) -> None:
+    """An estimator that is copied before it is fitted learns the same."""
+    made = copy.deepcopy(subject.fresh()).fit(subject.bags, subject.y)
+    same(positive(made, subject.unseen), subject.expected, "from a copy made before the fit")
+
+
+@needs("save", "load")
+def check_save_load(subject: Subject) -> None:
+    """A model that was saved and loaded predicts the same, bit by bit."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model"
+        subject.fitted.save(path)
+        loaded = type(subject.estimator).load(path)
+    for method in subject.methods():
+        found, expected = (getattr(model, method)(subject.unseen) for model in (loaded, subject.fitted))
+        same(found, expected, f"{method} of the loaded model")
+
+
+@needs("save", "load")
+def check_save_unfitted(subject: Subject) -> None:
+    """Saving before a fit is a NotFittedError and leaves no file."""
+    with tempfile.TemporaryDirectory() as folder:
+        needs_fit(subject.fresh().save, Path(folder) / "model", what="save")
+        demand(not list(Path(folder).iterdir()), "a file was written before fit")

@@ -1,11 +1,11 @@
-"""The estimator under test, and the fits that checks share."""
+"""The estimator under test, the bags it is tested on, and the fits and predictions that checks share."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, TypeVar
 
 import numpy as np
@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from psimil.foundations.errors import InputError
-from psimil.testing.examples import easy_problem
 
 Array = NDArray[Any]
 Check = Callable[["Subject"], None]
@@ -21,8 +20,47 @@ AnyCheck = TypeVar("AnyCheck", bound=Check)
 
 
 @dataclass(frozen=True)
+class Example:
+    """Bags (n_i, D), their labels (B,) and the labels of their instances, one (n_i,) array per bag."""
+
+    bags: list[Array]
+    y: Array
+    y_instances: list[Array]
+
+
+@cache
+def easy_problem(seed: int = 0, n_bags: int = 16, n_features: int = 3) -> Example:
+    """Bags of one to four instances; the positive instances stand out in the last feature, by four units.
+
+    The arrays are shared: copy them before they go anywhere.
+
+    Examples
+    --------
+    >>> example = easy_problem()
+    >>> len(example.bags), int(example.y.sum()), example.bags[0].shape[1]
+    (16, 8, 3)
+    """
+    rng = np.random.default_rng(seed)
+    y = rng.permutation(np.arange(n_bags) % 2)
+    bags, y_instances = [], []
+    for label in y:
+        size = int(rng.integers(1, 5))
+        witness = label * (rng.permutation(size) < max(1, size // 2)).astype(np.int64)
+        bag = rng.standard_normal((size, n_features))
+        bag[:, -1] += 4.0 * witness
+        bags.append(bag)
+        y_instances.append(witness)
+    return Example(bags, y, y_instances)
+
+
+@dataclass(frozen=True)
 class Subject:
     """An estimator with the easy problem of the checks: 16 bags of one to four instances with three features.
+
+    Parameters
+    ----------
+    estimator : unfitted; every fit is that of a copy.
+    instances : whether its ``predict_instances`` is tested, too.
 
     Examples
     --------
@@ -33,6 +71,7 @@ class Subject:
     """
 
     estimator: Any
+    instances: bool = True
 
     @property
     def bags(self) -> list[Array]:
@@ -71,6 +110,16 @@ class Subject:
         """(12,) probabilities of the unseen bags after the fit to the easy problem."""
         return positive(self.fitted, self.unseen)
 
+    @cached_property
+    def expected_instances(self) -> list[Array]:
+        """(n_i,) probabilities of the instances of each of the unseen bags after that fit."""
+        return list(self.fitted.predict_instances(self.unseen))
+
+    @cached_property
+    def expected_dist(self) -> Any:
+        """``predict_dist`` of the unseen bags after that fit."""
+        return self.fitted.predict_dist(self.unseen)
+
     def adapted(self, change: Callable[[Array], Array]) -> Any:
         """An unfitted copy for features that were changed; explicit inducing points are changed alike."""
         points = self.estimator.get_params(deep=False).get("inducing_points")
@@ -79,6 +128,10 @@ class Subject:
     def methods(self) -> list[str]:
         """Prediction methods that the estimator has, bag by bag in and bag by bag out."""
         return [name for name in ("predict", "predict_proba", "decision_function") if hasattr(self.estimator, name)]
+
+    def parameters(self) -> set[str]:
+        """Names of the arguments of __init__."""
+        return set(inspect.signature(type(self.estimator)).parameters)
 
 
 def demand_estimator(estimator: Any) -> None:
@@ -106,9 +159,9 @@ def positive(estimator: Any, bags: Any) -> Array:
 
 
 def needs(
-    *methods: str, parameter: str | None = None, fit_argument: str | None = None
+    *methods: str, parameter: str | None = None, fit_argument: str | None = None, instances: bool = False
 ) -> Callable[[AnyCheck], AnyCheck]:
-    """Mark a check as one for estimators with these methods, this parameter, and this argument of fit.
+    """Mark a check as one for estimators with these methods, this parameter, this argument of fit, and instances.
 
     Examples
     --------
@@ -116,16 +169,18 @@ def needs(
     >>> @needs("save")
     ... def check_file(subject):
     ...     pass
-    >>> applies(check_file, BagSVM())
+    >>> applies(check_file, Subject(BagSVM()))
     False
     """
 
     def mark(check: AnyCheck) -> AnyCheck:
-        def met(estimator: Any) -> bool:
+        def met(subject: Subject) -> bool:
+            estimator = subject.estimator
             return (
                 all(hasattr(estimator, name) for name in methods)
                 and (parameter is None or parameter in estimator.get_params(deep=False))
                 and (fit_argument is None or fit_argument in inspect.signature(estimator.fit).parameters)
+                and (subject.instances or not instances)
             )
 
         check.needs = met  # type: ignore[attr-defined]
@@ -134,7 +189,7 @@ def needs(
     return mark
 
 
-def applies(check: Check, estimator: Any) -> bool:
+def applies(check: Check, subject: Subject) -> bool:
     """Whether the estimator has what the check needs."""
-    met: Callable[[Any], bool] | None = getattr(check, "needs", None)
-    return met is None or met(estimator)
+    met: Callable[[Subject], bool] | None = getattr(check, "needs", None)
+    return met is None or met(subject)

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from psimil.foundations.errors import InputError
 
 if TYPE_CHECKING:
-    from psimil.ct.cohort import ReadingRules
-    from psimil.ct.scan import Scan
-    from psimil.ct.study import Series
+    from psimil.ct.scans.cohort import ReadingRules
+    from psimil.ct.scans.scan import Scan
+    from psimil.ct.scans.study import Series
 
 MAX_BYTES = 256 << 20
 TOLERANCE = 0.01  # millimetres by which a slice may have moved since the prediction
@@ -118,8 +118,8 @@ def volumes_of(directory: Path, wanted: Sequence[str], rules: ReadingRules, hash
     """
     from dataclasses import replace
 
-    from psimil.ct.index import index_folder
-    from psimil.ct.series import read_series
+    from psimil.ct.scans.index import index_folder
+    from psimil.ct.scans.series import read_series
 
     index = index_folder(directory, hasher=hasher, modalities=rules.modalities, limits=rules.limits)
     found = {part.id: part for study in index.studies for part in study.series if part.usable}

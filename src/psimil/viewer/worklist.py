@@ -1,4 +1,4 @@
-"""The worklist: bags sorted, filtered and counted."""
+"""Bags as the viewer shows them: a worklist that is sorted and filtered, one bag in detail, all bags in numbers."""
 
 from __future__ import annotations
 
@@ -10,12 +10,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from psimil.figures.png import COLUMNS
 from psimil.figures.reliability import reliability_table
-from psimil.report.calls import Words, threshold_words
-from psimil.results.metrics import bag_metrics
+from psimil.report.calls import Words, difference_words, reason_words, threshold_words
+from psimil.results.feedback import Feedback
+from psimil.results.metrics import UNKNOWN
 from psimil.results.result_set import ResultSet
-from psimil.viewer.answers import BagList, BagRow, Inside, Reliability, Scores, Summary
-from psimil.viewer.viewed import Viewed
+from psimil.viewer.schemas import (
+    BagDetails,
+    BagList,
+    BagRow,
+    FeatureEffect,
+    Inside,
+    InstanceRow,
+    Owed,
+    Picture,
+    Reliability,
+    Scores,
+    Summary,
+)
+from psimil.viewer.state import ViewerState
 
 BINS = 10
 
@@ -43,87 +57,102 @@ class Shown(StrEnum):
     noted = "noted"
 
 
-def label(value: Any) -> Any:
-    """0 or 1, or None when unknown.
-
-    Examples
-    --------
-    >>> label(np.int8(1)), label(-1)
-    (1, None)
-    """
-    return None if value < 0 else int(value)
-
-
-def novelty_of(known: NDArray[Any] | None, number: int) -> float | None:
-    """Novelty of one bag or instance, None for models of 1.0.0 and of the augmented posterior.
-
-    Examples
-    --------
-    >>> novelty_of(np.array([0.25]), 0), novelty_of(None, 0)
-    (0.25, None)
-    """
-    return None if known is None else float(known[number])
-
-
-def bag_fields(viewed: Viewed, number: int) -> dict[str, Any]:
-    """The fields of one line of the worklist."""
-    results, found = viewed.results, viewed.results.prediction
-    said = viewed.feedback.of(viewed.ids[number], None)
-    return {
-        "key": viewed.keys[number],
-        "id": viewed.names[number],
-        "probability": float(found.prob[number]),
-        "std": float(found.std[number]),
-        "lower": float(found.lower[number]),
-        "upper": float(found.upper[number]),
-        "log_odds": float(found.log_odds[number]),
-        "called": int(found.prob[number] >= found.threshold),
-        "refer": bool(found.refer[number]),
-        "reason": str(found.reason[number]),
-        "novelty": novelty_of(found.novelty, number),
-        "novel": bool(found.novel[number]),
-        "truth": label(results.truth[number]),
-        "size": int(found.offsets[number + 1] - found.offsets[number]),
-        "notes": results.notes[number],
-        "verdict": None if said is None else said.verdict_on(int(found.prob[number] >= found.threshold)),
-        "n_notes": viewed.feedback.n_notes(viewed.ids[number]),
-    }
-
-
-def bag_list(viewed: Viewed, sort: Sorting, descending: bool, show: Shown, offset: int, limit: int) -> BagList:
+def bag_list(state: ViewerState, sort: Sorting, descending: bool, show: Shown, offset: int, limit: int) -> BagList:
     """The lines ``offset`` to ``offset + limit`` of the worklist; ties keep the order of the file."""
-    is_shown = _filters(viewed)[show]
-    wanted = [number for number in _order(viewed, sort, descending) if is_shown(number)]
+    is_shown = _filters(state)[show]
+    wanted = [number for number in _order(state, sort, descending) if is_shown(number)]
     chosen = wanted[offset : offset + limit]
-    return BagList(total=len(wanted), bags=[BagRow(**bag_fields(viewed, number)) for number in chosen])
+    return BagList(total=len(wanted), bags=[BagRow(**_bag(state, number)) for number in chosen])
 
 
-def summary(viewed: Viewed) -> Summary:
+def bag_details(state: ViewerState, number: int) -> BagDetails:
+    """What the page of a bag shows."""
+    found, words = state.results.prediction, Words.of(state.results.kind)
+    previous, following = state.beside(number)
+    said = state.feedback.of(state.ids[number], None)
+    size = int(np.diff(found.offsets)[number])
+    return BagDetails(
+        **_bag(state, number),
+        note="" if said is None else said.note,
+        previous=previous,
+        next=following,
+        instances=[_instance(state, number, index) for index in range(size)],
+        image=_picture(state, number),
+        threshold=found.threshold,
+        instance_threshold=found.instance_threshold,
+        difference=difference_words(found, number, words),
+        why=reason_words(found, number, words),
+    )
+
+
+def summary(state: ViewerState) -> Summary:
     """The result set in numbers; scores where the truth about bags is known."""
-    results, found = viewed.results, viewed.results.prediction
-    kind: Any = results.kind
-    known = results.truth >= 0
-    truth, prob = results.truth[known], found.prob[known]
-    scores = bag_metrics(truth, prob, found.threshold, found.log_odds[known]) if known.any() else None
+    results, found = state.results, state.results.prediction
+    counts: dict[str, Any] = {"kind": results.kind} | results.counts()
+    scores = results.scores()
     return Summary(
-        kind=kind,
-        bags=len(results),
-        instances=int(found.offsets[-1]),
-        positives_called=int(found.label.sum()),
-        to_refer=int(found.refer.sum()),
-        novel=int(found.novel.sum()),
+        **counts,
         threshold=found.threshold,
         instance_threshold=found.instance_threshold,
         level=found.level,
         has_truth=results.has_truth,
         has_novelty=found.novelty is not None,
         has_images=results.images is not None,
-        has_volumes=any(viewed.shape(number) is not None for number in range(len(results))),
+        has_volumes=any(state.shape(number) is not None for number in range(len(results))),
         model=dict(results.model),
         thresholds=threshold_words(found.threshold, found.instance_threshold, Words.of(results.kind)),
-        reliability=_reliability(truth, prob) if known.any() else None,
+        reliability=_reliability(results) if results.has_truth else None,
         scores=None if scores is None else _finite(scores),
         inside=_inside(results),
+    )
+
+
+def _bag(state: ViewerState, number: int) -> dict[str, Any]:
+    """The fields of one line of the worklist."""
+    found, numbers = state.results.prediction, state.results.estimate(number)
+    return _estimate(numbers, state.feedback.of(state.ids[number], None)) | {
+        "key": state.keys[number],
+        "id": state.names[number],
+        "refer": numbers["refer"],
+        "reason": numbers["reason"],
+        "size": int(found.offsets[number + 1] - found.offsets[number]),
+        "notes": state.results.notes[number],
+        "n_notes": state.feedback.n_notes(state.ids[number]),
+    }
+
+
+def _instance(state: ViewerState, number: int, index: int) -> InstanceRow:
+    results, row = state.results, int(state.results.prediction.offsets[number]) + index
+    said = state.feedback.of(state.ids[number], index)
+    owed = results.owed_of(number, index)
+    return InstanceRow(
+        **_estimate(results.estimate(number, index), said),
+        index=index,
+        position=None if results.positions is None else float(results.positions[row]),
+        telling=[FeatureEffect(**effect._asdict()) for effect in results.effects_of(number, index)],
+        owed=None if owed is None else Owed(own=owed[0], bag=owed[1]),
+        note="" if said is None else said.note,
+    )
+
+
+def _estimate(numbers: dict[str, Any], said: Feedback | None) -> dict[str, Any]:
+    """The fields that bags and instances share."""
+    return {name: numbers[name] for name in ("std", "lower", "upper", "log_odds", "novel")} | {
+        "probability": numbers["prob"],
+        "called": numbers["label"],
+        "novelty": numbers.get("novelty"),  # not known of models of 1.0.0 and of the augmented posterior
+        "truth": None if numbers["truth"] == UNKNOWN else numbers["truth"],
+        "verdict": None if said is None else said.verdict_on(numbers["label"]),
+    }
+
+
+def _picture(state: ViewerState, number: int) -> Picture:
+    images, shape = state.results.images, state.shape(number)
+    height, width = (0, 0) if images is None else images.shape[1:]
+    kind: Any = "hu" if shape is not None else "none" if images is None else "thumbnail"
+    rows, columns = shape or (height, width)
+    return Picture(
+        kind=kind, rows=rows, columns=columns, sprite_columns=COLUMNS, thumb_rows=height, thumb_columns=width
     )
 
 
@@ -138,9 +167,9 @@ def _finite(scores: dict[str, float]) -> Scores:
     return {name: value if math.isfinite(value) else None for name, value in scores.items()}
 
 
-def _order(viewed: Viewed, sort: Sorting, descending: bool) -> list[int]:
-    results, found = viewed.results, viewed.results.prediction
-    names = np.unique(np.array(viewed.names, dtype=np.str_), return_inverse=True)[1] if results.kind == "ct" else None
+def _order(state: ViewerState, sort: Sorting, descending: bool) -> list[int]:
+    results, found = state.results, state.results.prediction
+    names = np.unique(np.array(state.names, dtype=np.str_), return_inverse=True)[1] if results.kind == "ct" else None
     columns: dict[Sorting, NDArray[Any]] = {
         Sorting.probability: found.log_odds,  # they tell apart probabilities that round to 1
         Sorting.uncertainty: found.std,
@@ -153,22 +182,22 @@ def _order(viewed: Viewed, sort: Sorting, descending: bool) -> list[int]:
     return [int(n) for n in np.argsort(-column if descending else column, kind="stable")]
 
 
-def _filters(viewed: Viewed) -> dict[Shown, Callable[[int], bool]]:
-    found, feedback, ids = viewed.results.prediction, viewed.feedback, viewed.ids
-    refer, novel = found.refer, found.novel
+def _filters(state: ViewerState) -> dict[Shown, Callable[[int], bool]]:
+    numbers, feedback, ids = state.results.prediction.bag_numbers, state.feedback, state.ids
     return {
         Shown.all: lambda number: True,
-        Shown.refer: lambda number: bool(refer[number]),
-        Shown.novel: lambda number: bool(novel[number]),
-        Shown.positive: lambda number: bool(found.prob[number] >= found.threshold),
-        Shown.negative: lambda number: not found.prob[number] >= found.threshold,
+        Shown.refer: lambda number: bool(numbers["refer"][number]),
+        Shown.novel: lambda number: bool(numbers["novel"][number]),
+        Shown.positive: lambda number: bool(numbers["label"][number]),
+        Shown.negative: lambda number: not numbers["label"][number],
         Shown.disagreed: lambda number: feedback.disagreed(ids[number]),
         Shown.noted: lambda number: feedback.n_notes(ids[number]) > 0,
     }
 
 
-def _reliability(truth: NDArray[Any], prob: NDArray[Any]) -> Reliability:
-    table = reliability_table(truth, prob, BINS)
+def _reliability(results: ResultSet) -> Reliability:
+    known = results.truth != UNKNOWN
+    table = reliability_table(results.truth[known], results.prediction.prob[known], BINS)
     return Reliability(
         edges=[(start, min(1.0, (round(start * BINS) + 1) / BINS)) for start in table["bin_start"].tolist()],
         mean=table["probability"].clip(0, 1).tolist(),

@@ -5,10 +5,7 @@ All are scikit-learn classifiers of bags, as :class:`psimil.PsiVGPMIL` is. :clas
 """
 
 from psimil.paper.baselines.attention import AttentionMIL
-from psimil.paper.baselines.forest import BagForest
-from psimil.paper.baselines.mean_pooling import MeanPooling
 from psimil.paper.baselines.smoothing import Smoothing
-from psimil.paper.baselines.statistics import bag_statistics
-from psimil.paper.baselines.svm import BagSVM
+from psimil.paper.baselines.statistics import BagForest, BagSVM, MeanPooling, bag_statistics
 
 __all__ = ["AttentionMIL", "BagForest", "BagSVM", "MeanPooling", "Smoothing", "bag_statistics"]

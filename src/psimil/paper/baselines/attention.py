@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,43 +13,13 @@ from psimil.foundations.numbers import above_zero, at_least
 from psimil.model.bags import Bags
 from psimil.paper.baselines.classifier import BagClassifier
 from psimil.paper.baselines.network import GatedAttention, require_torch
-from psimil.paper.baselines.network_training import Schedule, as_tensors, train_network
+from psimil.paper.baselines.network_training import train_network
 from psimil.paper.baselines.smoothing import Smoothing
 
 Array = NDArray[Any]
 
 
-@dataclass(frozen=True)
-class AttentionModel:
-    """A trained network as plain numbers, so that it can be copied and sent to other processes.
-
-    Parameters
-    ----------
-    theta : (P,) weights in float32.
-    sizes : features, width of z, width of the gate.
-    smoothing : what is smoothed along ordered bags; None for nothing.
-    losses : log-loss of the held-out bags after each epoch.
-    """
-
-    theta: Array
-    sizes: tuple[int, int, int]
-    smoothing: Smoothing | None
-    losses: list[float]
-
-    def log_odds(self, bags: Bags) -> Array:
-        """(B,) log-odds of label 1."""
-        return self.evaluate(bags)[0]
-
-    def evaluate(self, bags: Bags) -> tuple[Array, Array]:
-        """(B,) log-odds of the bags and (N,) attention of their instances."""
-        torch = require_torch()
-        network = GatedAttention(torch.from_numpy(self.theta), *self.sizes, self.smoothing)
-        X, _, _, links = as_tensors(bags, np.zeros(len(bags)))
-        with torch.no_grad():
-            logits, weights = network.forward(X, torch.from_numpy(bags.bag_index), len(bags), links)
-        return logits.numpy().astype(np.float64), weights.numpy().astype(np.float64)
-
-
+@dataclass(eq=False, repr=False)
 class AttentionMIL(BagClassifier):
     """Gated attention of Ilse, Tomczak and Welling (2018), small, in float32 on the CPU. Needs torch.
 
@@ -92,38 +62,23 @@ class AttentionMIL(BagClassifier):
     Smoothing(of='scores', alpha=0.8, steps=10)
     """
 
-    def __init__(
-        self,
-        hidden: int = 64,
-        attention: int = 32,
-        epochs: int = 200,
-        learning_rate: float = 1e-3,
-        weight_decay: float = 1e-3,
-        dropout: float = 0.25,
-        batch_size: int = 32,
-        patience: int = 30,
-        validation: float = 0.2,
-        restarts: int = 1,
-        smoothing: Smoothing | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.hidden = hidden
-        self.attention = attention
-        self.epochs = epochs
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.dropout = dropout
-        self.batch_size = batch_size
-        self.patience = patience
-        self.validation = validation
-        self.restarts = restarts
-        self.smoothing = smoothing
-        self.random_state = random_state
+    hidden: int = 64
+    attention: int = 32
+    epochs: int = 200
+    learning_rate: float = 1e-3
+    weight_decay: float = 1e-3
+    dropout: float = 0.25
+    batch_size: int = 32
+    patience: int = 30
+    validation: float = 0.2
+    restarts: int = 1
+    smoothing: Smoothing | None = None
+    random_state: Any = None
 
     def attention_weights(self, bags: Any, *, bag_ids: Any = None) -> list[Array]:
         """Per bag the attention (n_i,) of its instances, with sum 1; it ranks instances, it is no probability."""
         found = self._bags(bags, bag_ids)
-        if not isinstance(self.model_, AttentionModel):
+        if not isinstance(self.model_, GatedAttention):
             raise InputError("no attention was learned: the training bags all had the same label.")
         return found.split(self.model_.evaluate(found)[1])
 
@@ -139,9 +94,6 @@ class AttentionMIL(BagClassifier):
         if not isinstance(self.smoothing, Smoothing | None):
             raise InputError(f"smoothing must be a Smoothing such as Smoothing() or None, got {self.smoothing!r}.")
 
-    def _train(self, bags: Bags, T: Array, rng: np.random.Generator) -> AttentionModel:
-        schedule = Schedule(**{f.name: getattr(self, f.name) for f in fields(Schedule)})
-        run = train_network(bags, T, schedule, rng)
-        self.validation_losses_ = run.losses
-        sizes = (bags.n_features, self.hidden, self.attention)
-        return AttentionModel(run.network.theta.numpy(), sizes, self.smoothing, run.losses)
+    def _train(self, bags: Bags, T: Array, rng: np.random.Generator) -> GatedAttention:
+        network, self.validation_losses_ = train_network(bags, T, self, rng)
+        return network

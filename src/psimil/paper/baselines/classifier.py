@@ -57,7 +57,7 @@ class BagClassifier(ClassifierMixin, BaseEstimator):
     model_ : BagModel.
     """
 
-    random_state: Any
+    random_state = None
     scaling_: Scaling
     model_: BagModel
 

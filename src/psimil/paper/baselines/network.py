@@ -15,12 +15,19 @@ from dataclasses import dataclass
 from math import prod, sqrt
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from psimil.foundations.errors import InputError
 from psimil.foundations.extras import install_command
+from psimil.model.bag_order import links_of
+from psimil.model.bags import Bags
 from psimil.paper.baselines.smoothing import Smoothing
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
+
+Array = NDArray[Any]
 
 
 def require_torch() -> Any:
@@ -143,6 +150,18 @@ class GatedAttention:
         pooled = z.new_zeros(n_bags, self.hidden).index_add(0, bag, weights[:, None] * z)
         return pooled @ c + d, weights
 
+    def log_odds(self, bags: Bags) -> Array:
+        """(B,) log-odds of label 1."""
+        return self.evaluate(bags)[0]
+
+    def evaluate(self, bags: Bags) -> tuple[Array, Array]:
+        """(B,) log-odds of the bags and (N,) attention of their instances, without dropout."""
+        torch = require_torch()
+        X, _, _, links = as_tensors(bags, np.zeros(len(bags)))
+        with torch.no_grad():
+            logits, weights = self.forward(X, torch.from_numpy(bags.bag_index), len(bags), links)
+        return logits.numpy().astype(np.float64), weights.numpy().astype(np.float64)
+
     def _smoothed(self, U: Tensor, links: Tensor | None, of: str) -> Tensor:
         if self.smoothing is None or self.smoothing.of != of:
             return U
@@ -168,3 +187,18 @@ def _shapes(n_features: int, hidden: int, attention: int) -> dict[str, tuple[tup
         "c": ((hidden,), hidden),
         "d": ((1,), hidden),
     }
+
+
+def as_tensors(bags: Bags, T: Array) -> tuple[Tensor, Tensor, Array, Tensor]:
+    """(N, D) features and (B,) labels in float32, the offsets, and (N,) links in float32.
+
+    Examples
+    --------
+    >>> import pytest
+    >>> _ = pytest.importorskip("torch")
+    >>> as_tensors(Bags.from_list([[[1.0]], [[2.0]]]), np.array([0, 1]))[0].dtype
+    torch.float32
+    """
+    torch = require_torch()
+    X, target, links = (torch.from_numpy(np.asarray(part, dtype=np.float32)) for part in (bags.X, T, links_of(bags)))
+    return X, target, bags.offsets, links

@@ -3,63 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
-from psimil.model.bag_order import links_of
 from psimil.model.bags import Bags
-from psimil.paper.baselines.network import GatedAttention, require_torch
-from psimil.paper.baselines.smoothing import Smoothing
+from psimil.paper.baselines.network import GatedAttention, as_tensors, require_torch
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from psimil.paper.baselines.attention import AttentionMIL
 
 Array = NDArray[Any]
 
 
-@dataclass(frozen=True)
-class Schedule:
-    """How a network is trained; see :class:`psimil.paper.baselines.AttentionMIL` for the meaning of each.
-
-    Examples
-    --------
-    >>> Schedule().batch_size
-    32
-    """
-
-    hidden: int = 64
-    attention: int = 32
-    epochs: int = 200
-    learning_rate: float = 1e-3
-    weight_decay: float = 1e-3
-    dropout: float = 0.25
-    batch_size: int = 32
-    patience: int = 30
-    validation: float = 0.2
-    restarts: int = 1
-    smoothing: Smoothing | None = None
-
-
-@dataclass(frozen=True)
-class Run:
+class Run(NamedTuple):
     """A trained network and the log-loss of the held-out bags after each epoch; no losses when none were held out."""
 
     network: GatedAttention
     losses: list[float]
 
 
-def train_network(bags: Bags, T: Array, schedule: Schedule, rng: np.random.Generator) -> Run:
+def train_network(bags: Bags, T: Array, schedule: AttentionMIL, rng: np.random.Generator) -> Run:
     """The best of ``schedule.restarts`` runs on the same held-out bags.
 
     Parameters
     ----------
     bags : B bags of standardised features.
     T : (B,) labels, 0 or 1.
-    schedule : how to train.
+    schedule : whose parameters say how to train.
     rng : draws the split, and the seed of each run.
 
     Examples
@@ -68,7 +42,8 @@ def train_network(bags: Bags, T: Array, schedule: Schedule, rng: np.random.Gener
     >>> _ = pytest.importorskip("torch")
     >>> from psimil.datasets import make_bags
     >>> bags, y, _ = make_bags(n_bags=40)
-    >>> len(train_network(bags, y, Schedule(epochs=3), np.random.default_rng(0)).losses)
+    >>> from psimil.paper.baselines import AttentionMIL
+    >>> len(train_network(bags, y, AttentionMIL(epochs=3), np.random.default_rng(0)).losses)
     3
     """
     bags = replace(bags, X=bags.X.astype(np.float32))
@@ -100,7 +75,7 @@ def hold_out(T: Array, validation: float, rng: np.random.Generator) -> tuple[Arr
     return learn, hold
 
 
-def _run(learn: tuple[Bags, Array], hold: tuple[Bags, Array], schedule: Schedule, seed: int) -> Run:
+def _run(learn: tuple[Bags, Array], hold: tuple[Bags, Array], schedule: AttentionMIL, seed: int) -> Run:
     """Train until ``patience`` epochs bring nothing better on the held-out bags; the best weights are kept."""
     best, lowest, losses = None, np.inf, list[float]()
     for network in _epochs(*learn, schedule, seed):
@@ -116,7 +91,7 @@ def _run(learn: tuple[Bags, Array], hold: tuple[Bags, Array], schedule: Schedule
     return Run(best, losses)
 
 
-def _epochs(bags: Bags, T: Array, schedule: Schedule, seed: int) -> Iterator[GatedAttention]:
+def _epochs(bags: Bags, T: Array, schedule: AttentionMIL, seed: int) -> Iterator[GatedAttention]:
     """The network after each epoch; its weights change as the iteration goes on."""
     torch = require_torch()
     generator = torch.Generator().manual_seed(seed)
@@ -139,21 +114,6 @@ def _epochs(bags: Bags, T: Array, schedule: Schedule, seed: int) -> Iterator[Gat
             loss.backward()
             optimiser.step()
         yield replace(network, theta=theta.detach())
-
-
-def as_tensors(bags: Bags, T: Array) -> tuple[Tensor, Tensor, Array, Tensor]:
-    """(N, D) features and (B,) labels in float32, the offsets, and (N,) links in float32.
-
-    Examples
-    --------
-    >>> import pytest
-    >>> _ = pytest.importorskip("torch")
-    >>> as_tensors(Bags.from_list([[[1.0]], [[2.0]]]), np.array([0, 1]))[0].dtype
-    torch.float32
-    """
-    torch = require_torch()
-    X, target, links = (torch.from_numpy(np.asarray(part, dtype=np.float32)) for part in (bags.X, T, links_of(bags)))
-    return X, target, bags.offsets, links
 
 
 def log_loss(network: GatedAttention, bags: Bags, T: Array) -> float:

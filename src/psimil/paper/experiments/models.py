@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from psimil.estimators.psi_vgpmil import GVGPMIL, VGPMIL, PsiVGPMIL
 from psimil.foundations.errors import InputError
 from psimil.model.densities import GammaMixture
 from psimil.paper.baselines import AttentionMIL, BagForest, BagSVM, MeanPooling, Smoothing
-from psimil.paper.experiments.job import Job
+
+if TYPE_CHECKING:
+    from psimil.paper.experiments.plans import Job
 
 # What the kernel of the paper's model costs by its own rule, hours on MNIST, the variational bound costs in seconds.
 BOUND = {"hyperparameters": "bound", "log_z": "logistic"}
@@ -45,6 +47,11 @@ class Entry:
         """Whether the model is one of ours, with instances, uncertainty and early stopping."""
         return self.preset != ""
 
+    @property
+    def needs_stopping(self) -> bool:
+        """Whether its training is stopped by bags of its own, under every protocol."""
+        return self.preset not in ("", "default")
+
 
 def _gp(cls: type[PsiVGPMIL], preset: str | None = None, **more: Any) -> Callable[[Job], PsiVGPMIL]:
     def build(job: Job) -> PsiVGPMIL:
@@ -67,29 +74,16 @@ REGISTRY: dict[str, Entry] = {
     "gvgpmil-bound": Entry("G-VGPMIL", "paper, bound", _gp(GVGPMIL, "paper", **BOUND)),
     "vgpmil-published": Entry("VGPMIL", "published", _gp(VGPMIL, "published")),
     "gvgpmil-published": Entry("G-VGPMIL", "published", _gp(GVGPMIL, "published")),
-    "attention": Entry(
-        "Attention MIL",
-        "",
-        lambda job: AttentionMIL(random_state=job.seed),
-        needs_torch=True,
-    ),
+    "attention": Entry("Attention MIL", "", lambda job: AttentionMIL(random_state=job.seed), needs_torch=True),
     "smooth": Entry(
         "Smooth attention MIL",
         "",
         lambda job: AttentionMIL(smoothing=Smoothing(), random_state=job.seed),
         needs_torch=True,
     ),
-    "mean": Entry(
-        "Logistic regression on bag means",
-        "",
-        lambda job: MeanPooling(),
-        {"C": [0.01, 0.1, 1.0, 10.0]},
-    ),
+    "mean": Entry("Logistic regression on bag means", "", lambda job: MeanPooling(), {"C": [0.01, 0.1, 1.0, 10.0]}),
     "svm": Entry(
-        "SVM on bag statistics",
-        "",
-        lambda job: BagSVM(random_state=job.seed),
-        {"C": [0.3, 1.0, 3.0, 10.0, 30.0]},
+        "SVM on bag statistics", "", lambda job: BagSVM(random_state=job.seed), {"C": [0.3, 1.0, 3.0, 10.0, 30.0]}
     ),
     "forest": Entry(
         "Random forest on bag statistics",

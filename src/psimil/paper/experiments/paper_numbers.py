@@ -1,10 +1,14 @@
-"""The numbers that the paper prints in its Tables 1 to 9, as ``scripts/extract_paper_tables.py`` read them."""
+"""The numbers that the paper prints in its Tables 1 to 9, and on which bags they can have been measured."""
 
 from __future__ import annotations
 
 from functools import cache
 from importlib.resources import files
+from itertools import combinations_with_replacement
 from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
 
 from psimil.foundations.errors import InputError
 
@@ -12,10 +16,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 COUNTS = ("n_features", "n_inducing")
+REACH = 6.0  # standard deviations around the mean in which fold accuracies are sought
 
 
 def paper_table(number: int) -> pd.DataFrame:
-    """One table of the paper with one row per printed cell.
+    """One table of the paper with one row per printed cell, as ``scripts/extract_paper_tables.py`` read it.
 
     Parameters
     ----------
@@ -40,47 +45,40 @@ def paper_table(number: int) -> pd.DataFrame:
     return chosen.astype({name: "int64" for name in COUNTS if name in chosen})
 
 
-def paper_value(
-    dataset: str, model: str, n_inducing: int, metric: str, n_features: int | None = None
-) -> tuple[float, float]:
-    """Mean and standard deviation that the paper prints for one model.
+def possible_counts(mean: float, sd: float, sizes: ArrayLike, digits: int = 4) -> int:
+    """How many outcomes of the folds give the printed mean and standard deviation (ddof 0) of accuracy.
 
     Parameters
     ----------
-    dataset : "MNIST PCA", "MNIST RAW", "MUSK1", "MUSK2", "RSNA" or "CQ500".
-    model : "VGPMIL" or "G-VGPMIL".
-    n_inducing : 50, 100 or 200.
-    metric : "bag_accuracy", "bag_f1", "bag_auc", or the same with "instance_" where instances have labels.
-    n_features : 8, 32 or 128 for RSNA and CQ500, None for the others.
+    mean, sd : as printed, rounded to ``digits``.
+    sizes : (K,) measured bags of each fold; an outcome is a number of right ones in each, folds of equal size are
+        not told apart.
 
     Returns
     -------
-    mean, sd : over the paper's five splits.
-
-    Raises
-    ------
-    InputError
-        When the paper has no such value; the message lists the values it has.
+    count : 0 when the figures cannot have been measured on folds of these sizes.
 
     Examples
     --------
-    >>> paper_value("RSNA", "VGPMIL", 200, "bag_auc", n_features=8)
-    (0.9595, 0.0074)
+    >>> possible_counts(0.75, 0.25, [2, 4], digits=2)  # 1/2 and 4/4, or 2/2 and 2/4
+    2
+    >>> possible_counts(0.75, 0.01, [2, 4], digits=2)
+    0
     """
-    rows = _all_tables().dropna(subset=["metric"])
-    asked = {"dataset": dataset, "model": model, "metric": metric, "n_inducing": n_inducing}
-    for column, value in asked.items():
-        rows = _only(rows, rows[column] == value, column, value)
-    same = rows["n_features"].isna() if n_features is None else (rows["n_features"] == n_features).fillna(False)
-    row = _only(rows, same, "n_features", n_features).iloc[0]
-    return float(row["mean"]), float(row["sd"])
-
-
-def _only(rows: pd.DataFrame, chosen: pd.Series, column: str, value: object) -> pd.DataFrame:
-    if chosen.any():
-        return rows[chosen]
-    known = ", ".join(str(found) for found in rows[column].dropna().unique()) or "None"
-    raise InputError(f"the paper prints no such value with {column} {value}. It has {column}: {known}.")
+    folds, copies = np.unique(np.asarray(sizes), return_counts=True)
+    low, high = mean - REACH * sd - 1e-9, mean + REACH * sd + 1e-9
+    first = np.zeros(1)  # sum of the accuracies so far, and of their squares
+    second = np.zeros(1)
+    for size, number in zip(folds, copies, strict=True):
+        right = np.arange(np.ceil(max(low, 0.0) * size), np.floor(min(high, 1.0) * size) + 1)
+        choices = np.array(list(combinations_with_replacement(right / size, int(number)))).reshape(-1, int(number))
+        first = (first[:, None] + choices.sum(axis=1)).ravel()
+        second = (second[:, None] + np.square(choices).sum(axis=1)).ravel()
+    n = int(copies.sum())
+    found_mean = first / n
+    found_sd = np.sqrt(np.maximum(second / n - found_mean**2, 0.0))
+    half = 0.5 * 10.0**-digits + 1e-12
+    return int(((np.abs(found_mean - mean) <= half) & (np.abs(found_sd - sd) <= half)).sum())
 
 
 @cache

@@ -1,18 +1,19 @@
-"""The fits of an experiment under a protocol."""
+"""The fits of an experiment under a protocol: which model learns from which bags."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from itertools import product
+from typing import Any
 
 from psimil.datasets.ich import CNNS
 from psimil.foundations.errors import InputError
-from psimil.paper.experiments.job import EXPERIMENTS, PROTOCOLS, Job
-from psimil.paper.experiments.material import TO_CQ500, TO_RSNA
 from psimil.paper.experiments.models import entry
-from psimil.paper.experiments.splits import FOLDS
+from psimil.paper.experiments.trial_data import FOLDS, TO_CQ500, TO_RSNA
 
+EXPERIMENTS = ("musk1", "musk2", "mnist-pca", "mnist-raw", "ich")
+PROTOCOLS = ("nested", "paper", "published")
 SIZES = (50, 100, 200)  # inducing points of the paper's grid
 GRID = tuple(product((0.5, 1.0), (1.0, 2.5, 4.0)))  # alpha, beta
 QUICK_FOLDS = 3  # of the five, in quick runs
@@ -35,6 +36,62 @@ MODELS: dict[tuple[str, str], tuple[str, ...]] = {
     ("ich", "paper"): ("vgpmil", "gvgpmil", "vgpmil-paper", "gvgpmil-paper"),
     ("ich", "published"): ("vgpmil-published", "gvgpmil-published"),
 }
+
+
+@dataclass(frozen=True)
+class Job:
+    """What tells one fit from every other; all of it is plain text and numbers.
+
+    Parameters
+    ----------
+    experiment, protocol : names from ``EXPERIMENTS`` and ``PROTOCOLS``.
+    task : which bags teach and which are asked; "cross-validation" but for ICH.
+    model : name in the registry of :mod:`psimil.paper.experiments.models`.
+    split, repeat : number of the test fold, and of the shuffle that made the folds.
+    cnn : which CNN made the features (ICH).
+    n_features : D of the features that a user supplies (ICH under the paper's protocol).
+    quick : a small version of the experiment.
+
+    Examples
+    --------
+    >>> Job("musk1", "nested", "vgpmil", split=3, n_inducing=50).key
+    'nested.cross-validation.vgpmil.m50.split3'
+    """
+
+    experiment: str
+    protocol: str
+    model: str
+    task: str = "cross-validation"
+    split: int = 0
+    repeat: int = 0
+    cnn: int | None = None
+    n_features: int | None = None
+    n_inducing: int | None = None
+    alpha: float | None = None
+    beta: float | None = None
+    quick: bool = False
+
+    @property
+    def key(self) -> str:
+        """A name for files, unique within an experiment."""
+        parts = [self.protocol, self.task.replace(" ", "-"), self.model]
+        for letter, value in (("m", self.n_inducing), ("a", self.alpha), ("b", self.beta), ("d", self.n_features)):
+            if value is not None:
+                parts.append(f"{letter}{value:g}".replace(".", "_"))
+        if self.cnn is not None:
+            parts.append(f"cnn{self.cnn}")
+        if self.repeat:
+            parts.append(f"repeat{self.repeat}")
+        return ".".join([*parts, f"split{self.split}"])
+
+    @property
+    def seed(self) -> int:
+        """Seed of the fit: the same for every model that meets the same bags."""
+        return 1000 * self.repeat + self.split
+
+    def as_dict(self) -> dict[str, Any]:
+        """The fields, for JSON."""
+        return asdict(self)
 
 
 def plan(experiment: str, protocol: str, *, quick: bool = False, models: Sequence[str] = ()) -> list[Job]:

@@ -1,4 +1,4 @@
-"""The durable rows of a run: one file per finished fit, so that nothing is ever fitted twice."""
+"""The directory of a run and its durable rows: one file per finished fit, so that nothing is ever fitted twice."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psimil.files.atomic import atomic_write
+from psimil.files.workdir import Workdir, open_workdir
 from psimil.foundations.errors import InputError
-from psimil.paper.experiments.job import Job
+from psimil.paper.experiments.plans import Job
 from psimil.paper.experiments.trial import Trial
 
 if TYPE_CHECKING:
@@ -24,11 +25,12 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 
 
-@dataclass(frozen=True)
-class Records:
-    """Finished fits under ``path``: ``fits/<key>.json``, written last, vouches for predictions and history."""
+OWN = ("fits", "predictions", "history", "tables", "figures", "fits.csv", "splits.csv", "metrics.json", "summary.md")
 
-    path: Path
+
+@dataclass(frozen=True)
+class Records(Workdir):
+    """A run directory; ``fits/<key>.json``, written last, vouches for predictions and history of a finished fit."""
 
     def has(self, job: Job) -> bool:
         """Whether the job is finished."""
@@ -41,9 +43,7 @@ class Records:
         for number, arrays in enumerate(trial.predictions):
             atomic_write(self._predictions(job, number), partial(_savez, arrays))
         if trial.history:
-            from psimil.files.csv_table import write_table
-
-            write_table(_frame(trial.history), self.path / "history" / f"{job.key}.csv")
+            self.write_table(f"history/{job.key}.csv", _frame(trial.history))
         text = json.dumps({"job": job.as_dict(), "rows": [_plain(row) for row in trial.rows]}, allow_nan=False)
         atomic_write(self._fit(job), lambda stream: stream.write(text.encode()))
 
@@ -87,6 +87,21 @@ class Records:
 
     def _predictions(self, job: Job, number: int) -> Path:
         return self.path / "predictions" / f"{job.key}{f'.{number}' if number else ''}.npz"
+
+
+def open_records(path: Path, experiment: str, *, quick: bool, overwrite: bool = False) -> Records:
+    """Begin a run, or continue the one that is there; see :func:`psimil.files.workdir.open_workdir`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     run = open_records(Path(folder) / "run", "musk1", quick=True)
+    ...     sorted(p.name for p in run.path.iterdir())
+    ['config.json', 'environment.json']
+    """
+    config = {"experiment": experiment, "quick": quick}
+    return Records(open_workdir(path, config, key="experiment", own=OWN, overwrite=overwrite).path)
 
 
 def _savez(arrays: dict[str, Array], stream: BinaryIO) -> None:

@@ -8,30 +8,38 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from psimil.datasets import authors_mnist_bags, load_mnist
 from psimil.figures import (
+    digits_table,
+    history_table,
     new_figure,
+    plot_digits,
+    plot_history,
     plot_referral,
     plot_reliability,
+    plot_strip,
     plot_theta,
     referral_table,
     reliability_table,
     save_figure,
+    strip_table,
     theta_table,
 )
-from psimil.files.csv_table import write_table
 from psimil.foundations.logistic import sigmoid
-from psimil.paper.experiments.illustrations import illustrate
-from psimil.paper.experiments.job import Job
-from psimil.paper.experiments.plans import LARGE
+from psimil.paper.experiments.cohorts import load_cohort
+from psimil.paper.experiments.plans import LARGE, Job
+from psimil.paper.experiments.records import Records
+from psimil.paper.experiments.scores import restored
 from psimil.paper.experiments.summary import cnn_table, paired_tests, score_table, selected, time_table
-from psimil.paper.experiments.workspace import Workspace
+from psimil.paper.experiments.trial_data import CROSS_VALIDATION, split_of, split_rows
 from psimil.paper.figures import bars_table, plot_bars, plot_time_auc, time_auc_table
 from psimil.results.referral_curve import referral_curve
-from psimil.results.render import to_csv, to_latex, to_markdown
+from psimil.results.render import to_latex, to_markdown
 
 if TYPE_CHECKING:
     import pandas as pd
 
+SHOWN = ("gvgpmil", "vgpmil")  # whose prediction is drawn: the first that was run
 TITLES = {
     "scores": "Scores: mean ± standard deviation over splits",
     "cnns": "Scores by CNN: mean ± standard deviation over splits",
@@ -39,38 +47,50 @@ TITLES = {
 }
 
 
-def write_report(workspace: Workspace, jobs: Sequence[Job], directory: str | None) -> pd.DataFrame:
+def write_report(records: Records, jobs: Sequence[Job], directory: str | None) -> pd.DataFrame:
     """Everything a reader needs, written again from the records; returns the table of scores."""
-    rows = workspace.records.rows(jobs)
-    write_table(rows, workspace.path / "fits.csv")
+    write_splits(records, jobs, directory)
+    rows = records.rows(jobs)
+    records.write_table("fits.csv", rows)
     tables = {"scores": score_table(rows), "cnns": cnn_table(rows), "time": time_table(rows)}
-    (workspace.path / "tables").mkdir(exist_ok=True)
+    (records.path / "tables").mkdir(exist_ok=True)
     lines = [f"# {jobs[0].experiment}", ""]
     for name, frame in tables.items():
         if frame is None:
             continue
-        to_csv(frame, workspace.path / "tables" / f"{name}.csv")
-        workspace.write_text(f"tables/{name}.md", to_markdown(frame) + "\n")
-        workspace.write_text(f"tables/{name}.tex", to_latex(frame, TITLES[name], f"tab:{name}") + "\n")
+        records.write_table(f"tables/{name}.csv", frame)
+        records.write_text(f"tables/{name}.md", to_markdown(frame) + "\n")
+        records.write_text(f"tables/{name}.tex", to_latex(frame, TITLES[name], f"tab:{name}") + "\n")
         lines += [f"## {TITLES[name]}", "", to_markdown(frame), ""]
     tests = paired_tests(rows)
     if len(tests):
-        write_table(tests, workspace.path / "tables" / "tests.csv")
+        records.write_table("tables/tests.csv", tests)
     lines += ["Every line says on which bags it was measured. Research use only.", ""]
-    workspace.write_text("summary.md", "\n".join(lines))
-    _figures(workspace, jobs, rows)
-    illustrate(workspace, jobs, directory)
+    records.write_text("summary.md", "\n".join(lines))
+    _figures(records, jobs, rows)
+    _illustrate(records, jobs, directory)
     scores = tables["scores"]
     assert scores is not None  # there are rows
     return scores
 
 
-def _figures(workspace: Workspace, jobs: Sequence[Job], rows: pd.DataFrame) -> None:
-    folder = workspace.path / "figures"
+def write_splits(records: Records, jobs: Sequence[Job], directory: str | None) -> None:
+    """Which bags taught, stopped and were measured in every split; not for ICH files of a user, which are the split."""
+    import pandas as pd
+
+    job = jobs[0]
+    if job.experiment == "ich" and job.protocol != "nested":
+        return
+    cohort = load_cohort("rsna" if job.experiment == "ich" else job.experiment, directory, 0, job.quick)
+    records.write_table("splits.csv", pd.DataFrame(split_rows(jobs, cohort.y)))
+
+
+def _figures(records: Records, jobs: Sequence[Job], rows: pd.DataFrame) -> None:
+    folder = records.path / "figures"
     folder.mkdir(exist_ok=True)
     save_figure(plot_theta(ax=new_figure()), folder / "theta.png", theta_table())
     draw_scores(rows, folder)
-    _pooled(workspace, jobs)
+    _pooled(records, jobs)
 
 
 def draw_scores(rows: pd.DataFrame, folder: Path) -> None:
@@ -89,14 +109,14 @@ def draw_scores(rows: pd.DataFrame, folder: Path) -> None:
         save_figure(plot_bars(largest, ax=new_figure(9.0, 4.5)), folder / f"bars-{name}.png", bars_table(largest))
 
 
-def _pooled(workspace: Workspace, jobs: Sequence[Job]) -> None:
+def _pooled(records: Records, jobs: Sequence[Job]) -> None:
     """Reliability and referral of the held-out bags of all splits together, nested protocol."""
-    folder = workspace.path / "figures"
+    folder = records.path / "figures"
     for task in dict.fromkeys(job.task for job in jobs if job.protocol == "nested"):
         chosen = [job for job in jobs if job.protocol == "nested" and job.task == task]
         pooled: dict[str, list[dict[str, Any]]] = {}
         repeats: dict[str, set[Any]] = {}
-        for row, arrays in workspace.records.predictions(chosen):
+        for row, arrays in records.predictions(chosen):
             size = f", M = {LARGE}" if row.get("n_inducing") == LARGE else ""
             line = _line(row["model"], row["preset"]) + size
             pooled.setdefault(line, []).append(arrays)
@@ -125,3 +145,54 @@ def _referral(parts: list[dict[str, Any]]) -> pd.DataFrame:
 
 def _line(model: str, preset: str) -> str:
     return model if preset in ("", "default") else f"{model} ({preset})"
+
+
+def _illustrate(records: Records, jobs: Sequence[Job], directory: str | None) -> None:
+    """Pictures from the first finished default fit under the nested protocol, if there is one."""
+    done = [job for job in jobs if job.protocol == "nested" and records.has(job)]
+    found = next((job for name in SHOWN for job in done if job.model == name), None)
+    if found is None:
+        return
+    folder = records.path / "figures"
+    history = _history(records.path / "history" / f"{found.key}.csv")
+    save_figure(plot_history(history, ax=new_figure()), folder / "bound.png", history_table(history))
+    if found.experiment.startswith("mnist") and directory is not None:
+        _digits(records, found, directory, folder)
+    if found.experiment == "ich" and found.task == CROSS_VALIDATION:
+        _scan(records, found, folder)
+
+
+def _digits(records: Records, job: Job, directory: str, folder: Path) -> None:
+    """A bag with one positive digit and one with four, as in the paper; instances are sorted by digit in each."""
+    _, arrays = next(records.predictions([job]))
+    images, digits = load_mnist(Path(directory))
+    drawn = authors_mnist_bags(digits)
+    y = load_cohort(job.experiment, directory, quick=job.quick).y
+    test = split_of(job, y).test
+    counts = np.add.reduceat(arrays["y_instances"], arrays["offsets"][:-1])
+    shown = [int(np.flatnonzero(counts == wanted)[0]) for wanted in (1, 4)]
+    pictures = [images[drawn.index[test[bag]]].reshape(-1, 28, 28) for bag in shown]
+    prediction, truth = restored(arrays), [_part(arrays, bag) for bag in shown]
+    ax = plot_digits(pictures, prediction, shown, truth, ax=new_figure(10.0, 4.0))
+    save_figure(ax, folder / "digits.png", digits_table(prediction, shown, truth))
+
+
+def _scan(records: Records, job: Job, folder: Path) -> None:
+    """The positive scan with the most positive slices among the held-out ones."""
+    _, arrays = next(records.predictions([job]))
+    counts = np.add.reduceat(np.maximum(arrays["y_instances"], 0), arrays["offsets"][:-1])
+    bag, prediction = int(np.argmax(counts)), restored(arrays)
+    truth = _part(arrays, bag)
+    ax = plot_strip(prediction, bag, truth, ax=new_figure(12.0, 3.5))
+    save_figure(ax, folder / "scan.png", strip_table(prediction, bag, truth))
+
+
+def _part(arrays: dict[str, Any], bag: int) -> Any:
+    return arrays["y_instances"][arrays["offsets"][bag] : arrays["offsets"][bag + 1]]
+
+
+def _history(path: Path) -> list[dict[str, Any]]:
+    import pandas as pd
+
+    found: list[dict[str, Any]] = pd.read_csv(path).to_dict("records")
+    return found

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 from joblib import Parallel, delayed, parallel_config
 
-from psimil.foundations.errors import InputError
-from psimil.foundations.extras import install_command
-from psimil.paper.experiments.job import Job
 from psimil.paper.experiments.models import entry
+from psimil.paper.experiments.plans import Job
 from psimil.paper.experiments.records import Records
 from psimil.paper.experiments.trial import Trial, run_trial
 
 Follow = Callable[[str], None]
-
-PATIENCE = 10  # seconds within which a Dask scheduler must answer
 
 
 def run_jobs(
@@ -73,15 +68,9 @@ def _backend(n_jobs: int, cluster: str | None) -> Iterator[Parallel]:
     if cluster is None:
         yield Parallel(n_jobs=n_jobs, return_as="generator_unordered", pre_dispatch="n_jobs")
         return
-    try:
-        from distributed import Client
-    except ImportError as error:
-        raise InputError(f"--cluster needs Dask. Install it with: {install_command('distributed')}") from error
-    try:
-        client: Any = Client(cluster, timeout=PATIENCE)  # type: ignore[no-untyped-call]
-    except (OSError, TimeoutError, ValueError) as error:
-        raise InputError(f"no Dask scheduler answers at {cluster}: {error}.") from error
-    with client, parallel_config(backend="dask", n_jobs=-1):
+    from psimil.cluster import connect
+
+    with connect(cluster) as client, parallel_config(backend="dask", client=client, n_jobs=-1):
         yield Parallel(return_as="generator_unordered")
 
 

@@ -16,10 +16,10 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_pre
 from psimil.datasets import LabelledBags
 from psimil.foundations.errors import DataWarning
 from psimil.inference.thresholds import bag_threshold
-from psimil.paper.experiments.job import Job
-from psimil.paper.experiments.material import Material, gather
 from psimil.paper.experiments.models import CANDIDATES, Entry, entry
-from psimil.paper.experiments.verdict import Verdict
+from psimil.paper.experiments.plans import Job
+from psimil.paper.experiments.scores import ModelOutput
+from psimil.paper.experiments.trial_data import TrialData, gather
 from psimil.results.metrics import bag_metrics
 
 Array = NDArray[Any]
@@ -54,46 +54,46 @@ def run_trial(job: Job, directory: str | None) -> Trial:
     ('held-out bags', 19)
     """
     found = entry(job.model)
-    material = gather(job, directory, stopping=found.preset not in ("", "default"))
+    data = gather(job, directory, stopping=found.needs_stopping)
     started = time.perf_counter()
     with warnings.catch_warnings():
         for category in (DataWarning, ConvergenceWarning):
             warnings.simplefilter("ignore", category)
-        model, threshold = _fit(job, found, material)
+        model, threshold = _fit(job, found, data)
         seconds = time.perf_counter() - started
-        verdicts = [
-            (measured, measured.stored if found.build is None else Verdict.of(model, measured.bags, threshold))
-            for measured in material.measured
+        outputs = [
+            (measured, measured.stored if found.build is None else ModelOutput.of(model, measured.bags, threshold))
+            for measured in data.measured
         ]
-        facts = _facts(job, found, model, material) | {"seconds": seconds}
-    known = [(measured, verdict) for measured, verdict in verdicts if verdict is not None]
+        facts = _facts(job, found, model, data) | {"seconds": seconds}
+    known = [(measured, output) for measured, output in outputs if output is not None]
     rows = [
         facts
         | {"task": measured.name or job.task, "measured_on": measured.measured_on}
-        | {"n_test": len(measured.bags.y), "threshold": verdict.threshold}
-        | verdict.scores(measured.bags)
-        for measured, verdict in known
+        | {"n_test": len(measured.bags.y), "threshold": output.threshold}
+        | output.scores(measured.bags)
+        for measured, output in known
     ]
-    predictions = [verdict.arrays(measured.bags) for measured, verdict in known]
+    predictions = [output.arrays(measured.bags) for measured, output in known]
     history = [dict(row) for row in model.history_] if found.is_gaussian_process else []
     return Trial(rows, predictions, history)
 
 
-def _fit(job: Job, found: Entry, material: Material) -> tuple[Any, float]:
+def _fit(job: Job, found: Entry, data: TrialData) -> tuple[Any, float]:
     if found.build is None:
         return None, 0.5
     model = found.build(job)
-    train = material.train
+    train = data.train
     if not found.is_gaussian_process:
         return _fit_baseline(model, found, train, job.seed)
-    if material.stop is None:
+    if data.stop is None:
         candidates = [clone(model).set_params(**chosen) for chosen in CANDIDATES.get(job.experiment, [{}])]
         fitted = [candidate.fit(train.bags, train.y) for candidate in candidates]
         return max(fitted, key=lambda candidate: candidate.out_of_bag_.mean_log_predictive), 0.5
     model.set_params(early_stopping=STOPPING[job.protocol], max_iter=MAX_ITER[job.protocol])
     if found.preset != "published":  # which brings its own, warm-up included
         model.set_params(patience=PATIENCE)
-    return model.fit(train.bags, train.y, eval_set=(material.stop.bags, material.stop.y)), 0.5
+    return model.fit(train.bags, train.y, eval_set=(data.stop.bags, data.stop.y)), 0.5
 
 
 def _fit_baseline(model: Any, found: Entry, train: LabelledBags, seed: int) -> tuple[Any, float]:
@@ -109,7 +109,7 @@ def _fit_baseline(model: Any, found: Entry, train: LabelledBags, seed: int) -> t
     return chosen.fit(train.bags, train.y), bag_threshold(np.asarray(out_of_fold), train.y)
 
 
-def _facts(job: Job, found: Entry, model: Any, material: Material) -> dict[str, Any]:
+def _facts(job: Job, found: Entry, model: Any, data: TrialData) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "experiment": job.experiment,
         "protocol": job.protocol,
@@ -122,7 +122,7 @@ def _facts(job: Job, found: Entry, model: Any, material: Material) -> dict[str, 
         "n_inducing": job.n_inducing,
         "alpha": job.alpha,
         "beta": job.beta,
-        "n_train": len(material.train.y),
+        "n_train": len(data.train.y),
     }
     if found.is_gaussian_process:
         facts |= {
@@ -131,7 +131,7 @@ def _facts(job: Job, found: Entry, model: Any, material: Material) -> dict[str, 
             "aggregate": model.model_.aggregate,
             "kernel": str(model.kernel_),
             "passes": model.n_iter_,
-            "select_accuracy": _accuracy(model, material.stop),
+            "select_accuracy": _accuracy(model, data.stop),
         }
     return facts
 

@@ -10,7 +10,6 @@ import numpy as np
 from psimil.figures.canvas import BLACK, COLOURS, axes_or_new
 from psimil.figures.lettering import SMALLEST, axes_points, legend_below, literal, titled
 from psimil.foundations.errors import InputError
-from psimil.paper.figures.spread import ends, largest_score
 from psimil.results.render import heading, summarise
 
 if TYPE_CHECKING:
@@ -19,6 +18,36 @@ if TYPE_CHECKING:
 
 METRICS = ("bag_accuracy", "bag_f1", "bag_auc", "instance_accuracy", "instance_f1", "instance_auc")
 HATCHES = ("", "//", "..", "xx", "\\\\")  # with seven colours: 35 pairs before one comes again
+UNBOUNDED = ("log_loss", "seconds", "passes")  # metrics without a largest value
+
+
+def largest_score(metric: str) -> float:
+    """What no score of this name exceeds.
+
+    Examples
+    --------
+    >>> largest_score("bag_auc"), largest_score("bag_log_loss")
+    (1.0, inf)
+    """
+    return float("inf") if metric.endswith(UNBOUNDED) else 1.0
+
+
+def ends(mean: pd.Series, sd: pd.Series, metric: str) -> tuple[pd.Series, pd.Series]:
+    """One standard deviation below and above the mean, but no further than a score of this name can go.
+
+    A bar that ends at 0 or at the largest score is shorter than the other half; of one run there is no deviation, and
+    both ends are the mean. A mean outside the range, which no score has, is its own end.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> low, high = ends(pd.Series([0.97]), pd.Series([0.05]), "bag_auc")
+    >>> low.round(2).item(), high.item()
+    (0.92, 1.0)
+    """
+    around = sd.fillna(0.0)
+    low, high = (mean - around).clip(lower=0.0), (mean + around).clip(upper=largest_score(metric))
+    return low.where(low < mean, mean), high.where(high > mean, mean)
 
 
 def bars_table(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from psimil.figures.canvas import COLOURS, LINES, axes_or_new
 from psimil.figures.lettering import SMALLEST, figure_of, legend_below, literal, titled
 from psimil.foundations.errors import InputError
-from psimil.paper.figures.spread import ends, largest_score
+from psimil.paper.figures.bars import ends, largest_score
 from psimil.results.render import heading, summarise
 
 if TYPE_CHECKING:

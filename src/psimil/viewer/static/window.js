@@ -5,7 +5,7 @@
 
 /** @typedef {{name: string, level: number, width: number}} Window */
 
-/** The windows of psimil.ct.windows; a test holds both lists together. */
+/** The windows of psimil.ct.scans.windows; a test holds both lists together. */
 export const WINDOWS = [
   { name: "Brain", level: 40, width: 80 },
   { name: "Blood", level: 80, width: 200 },

@@ -1,0 +1,1 @@
+"""DICOM files: headers read before pixels, pixels decoded in a child process."""

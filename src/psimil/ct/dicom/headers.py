@@ -1,0 +1,266 @@
+"""The technical part of a DICOM header: some thirty elements that are needed, and nothing about a person."""
+
+from __future__ import annotations
+
+import os
+import re
+import zlib
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from psimil.ct.dicom.elements import DEFLATED, META_CLASS, META_SYNTAX, Elements, MoreBytes, read_elements, read_meta
+from psimil.ct.dicom.folder import LIMITS, Limits, SliceFile, open_file
+from psimil.foundations.errors import InputError
+
+FIRST_BYTES = 1 << 14  # most headers end before
+SOP_CLASS, SOP_INSTANCE, STUDY, SERIES, FRAME_OF_REFERENCE = 0x00080016, 0x00080018, 0x0020000D, 0x0020000E, 0x00200052
+IMAGE_TYPE, MODALITY, NUMBER = 0x00080008, 0x00080060, 0x00200013
+POSITION, ORIENTATION, THICKNESS, SPACING = 0x00200032, 0x00200037, 0x00180050, 0x00280030
+KERNEL, CONTRAST, BURNED_IN = 0x00181210, 0x00180010, 0x00280301
+SAMPLES, PHOTOMETRIC, FRAMES, ROWS, COLUMNS = 0x00280002, 0x00280004, 0x00280008, 0x00280010, 0x00280011
+ALLOCATED, STORED, SIGNED = 0x00280100, 0x00280101, 0x00280103
+PADDING, PADDING_LIMIT, INTERCEPT, SLOPE = 0x00280120, 0x00280121, 0x00281052, 0x00281053
+WANTED = frozenset(
+    (SOP_CLASS, SOP_INSTANCE, STUDY, SERIES, FRAME_OF_REFERENCE, IMAGE_TYPE, MODALITY, NUMBER, POSITION,
+     ORIENTATION, THICKNESS, SPACING, KERNEL, CONTRAST, BURNED_IN, SAMPLES, PHOTOMETRIC, FRAMES, ROWS, COLUMNS,
+     ALLOCATED, STORED, SIGNED, PADDING, PADDING_LIMIT, INTERCEPT, SLOPE)
+)  # fmt: skip
+GROUPS = {
+    "position": (POSITION, 3), "orientation": (ORIENTATION, 6), "spacing": (SPACING, 2), "thickness": (THICKNESS, 1),
+    "slope": (SLOPE, 1), "intercept": (INTERCEPT, 1),
+}  # fmt: skip
+MULTIFRAME_CLASSES = "1.2.840.10008.5.1.4.1.1.2."
+INFLATED_AT_A_TIME = 1 << 20
+PROGRAMS = (b"MZ", b"\x7fELF")
+SHARP_WORDS = ("BONE", "EDGE", "LUNG", "SHARP", "DETAIL", "ULTRA")
+SHARP_NUMBER = re.compile(r"\b[BHJTU][A-Z]?(?:[6-9]\d)|\bFC(?:3\d|8\d)")  # Siemens, Canon
+
+
+@dataclass(frozen=True)
+class Header:
+    """What is kept of the header of one image; UIDs and the path are never shown.
+
+    Parameters
+    ----------
+    file : where it comes from.
+    frame : number in a multi-frame file, from 1; None when the file has one image.
+    pixel_place, pixel_length : of the pixel data in the file (after inflation when deflated).
+    orientation : (6,) cosines of rows and columns; position : (3,) of the first pixel, millimetres.
+    sharp : whether the kernel is one for bone; None when it is unknown.
+    notes : what is odd about the file.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> Header(SliceFile(Path("a"), 3, 1000), rows=512, columns=512).words
+    'slice 3'
+    """
+
+    file: SliceFile = field(repr=False)
+    sop_class: str = field(default="", repr=False)
+    sop_instance: str = field(default="", repr=False)
+    study: str = field(default="", repr=False)
+    series: str = field(default="", repr=False)
+    frame_of_reference: str = field(default="", repr=False)
+    syntax: str = field(default="", repr=False)
+    modality: str = field(default="", repr=False)
+    image_type: tuple[str, ...] = field(default=(), repr=False)
+    photometric: str = field(default="", repr=False)
+    rows: int = 0
+    columns: int = 0
+    frames: int = 1
+    frame: int | None = None
+    samples: int = 1
+    bits_allocated: int = 16
+    bits_stored: int = 16
+    signed: bool = False
+    little: bool = True
+    slope: float | None = None
+    intercept: float | None = None
+    padding: int | None = None
+    padding_limit: int | None = None
+    position: tuple[float, ...] | None = field(default=None, repr=False)
+    orientation: tuple[float, ...] | None = None
+    instance_number: int | None = field(default=None, repr=False)
+    thickness: float | None = None
+    spacing: tuple[float, ...] | None = None
+    sharp: bool | None = None
+    contrast: bool = False
+    burned_in: bool = False
+    pixel_place: int = field(default=0, repr=False)
+    pixel_length: int = field(default=0, repr=False)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> str:
+        """Name of the slice in messages."""
+        return f"slice {self.file.number}" + ("" if self.frame is None else f", frame {self.frame}")
+
+    @property
+    def frame_bytes(self) -> int:
+        """Bytes of one uncompressed image."""
+        return self.rows * self.columns * self.samples * self.bits_allocated // 8
+
+
+def read_headers(file: SliceFile, limits: Limits = LIMITS) -> tuple[Header, ...]:
+    """A header for each image of a file, all within the limits; pixels are not read.
+
+    Parameters
+    ----------
+    file : to read.
+    limits : sizes above which it is refused.
+
+    Raises
+    ------
+    InputError
+        When it is no DICOM image or above a limit, or the groups of its frames do not fit; the message does not name
+        the slice yet.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> with tempfile.NamedTemporaryFile() as other:
+    ...     read_headers(SliceFile(Path(other.name), 1, 0))
+    Traceback (most recent call last):
+    psimil.foundations.errors.InputError: not a DICOM file (no DICM marker).
+    """
+    if file.size > limits.multiframe_bytes:
+        raise InputError(f"file is above the limit of {limits.multiframe_bytes >> 20} MB.")
+    descriptor = open_file(file.path)
+    try:
+        data, elements, meta = _walked(descriptor, file.size, limits)
+    finally:
+        os.close(descriptor)
+    header = _header(file, elements, meta, data[:4])
+    _check(header, limits)
+    if header.frames == 1 and not header.sop_class.startswith(MULTIFRAME_CLASSES):
+        return (header,)
+    return _of_frames(header, elements)
+
+
+def _check(header: Header, limits: Limits) -> None:
+    if header.frames == 1 and header.file.size > limits.file_bytes:
+        raise InputError(f"file is above the limit of {limits.file_bytes >> 20} MB for one slice.")
+    if header.rows > limits.side or header.columns > limits.side:
+        size = f"{header.rows} x {header.columns} pixels"
+        limit = f"{limits.side} x {limits.side} (--max-pixels)"
+        raise InputError(f"{size} is above the limit {limit}. In Python, raise limits.side.")
+    if header.frames > limits.frames:
+        raise InputError(f"{header.frames} frames are above the limit of {limits.frames}.")
+    if header.rows < 1 or header.columns < 1 or header.frames < 1:
+        raise InputError(f"{header.rows} x {header.columns} pixels in {header.frames} frames: there is no image.")
+
+
+def _of_frames(header: Header, elements: Elements) -> tuple[Header, ...]:
+    """A header for each frame of a multi-frame file, from the groups that all frames share and from its own."""
+    own = [_grouped(frame) for frame in elements.frames]
+    if own and len(own) != header.frames:
+        raise InputError(f"{len(own)} groups describe {header.frames} frames.")
+    if not own:  # the position in the header cannot be that of every frame
+        header, own = replace(header, position=None), [{}] * header.frames
+    shared = _grouped(elements.shared[0]) if elements.shared else {}
+    return tuple(replace(header, frame=number, **(shared | values)) for number, values in enumerate(own, start=1))
+
+
+def _grouped(group: Elements) -> dict[str, Any]:
+    read = {name: group.number(tag) if n == 1 else group.numbers(tag, n) for name, (tag, n) in GROUPS.items()}
+    return {name: value for name, value in read.items() if value is not None}
+
+
+def inflated(data: bytes, start: int, limits: Limits = LIMITS) -> bytes:
+    """The file with its deflated data set inflated, if that stays within the limit of one slice.
+
+    Examples
+    --------
+    >>> packed = zlib.compress(bytes(5000), wbits=-15)
+    >>> len(inflated(b"meta" + packed, 4))
+    5004
+    >>> inflated(b"meta" + packed, 4, Limits(file_bytes=1000))
+    Traceback (most recent call last):
+    psimil.foundations.errors.InputError: decompressed size above 0 MB.
+    """
+    packed = data[start:]
+    try:
+        if _inflated_size(packed, limits.file_bytes) > limits.file_bytes:
+            raise InputError(f"decompressed size above {limits.file_bytes >> 20} MB.")
+        return data[:start] + zlib.decompressobj(-zlib.MAX_WBITS).decompress(packed, limits.file_bytes + 1)
+    except zlib.error:
+        raise InputError("its deflated content is damaged.") from None
+
+
+def _inflated_size(packed: bytes, limit: int) -> int:
+    """Bytes after inflation, counted up to the limit without keeping them."""
+    stream, total = zlib.decompressobj(-zlib.MAX_WBITS), 0
+    while total <= limit and (n := len(stream.decompress(packed, INFLATED_AT_A_TIME))):
+        total += n
+        packed = stream.unconsumed_tail
+    return total
+
+
+def _walked(descriptor: int, size: int, limits: Limits) -> tuple[bytes, Elements, Elements]:
+    """Bytes at hand, elements and file meta information; more bytes are fetched until the pixel data is reached."""
+    n = FIRST_BYTES
+    while True:
+        data = os.pread(descriptor, n, 0)
+        try:
+            meta, start = read_meta(data)
+            syntax = meta.text(META_SYNTAX)
+            if syntax == DEFLATED:
+                if size > limits.file_bytes:
+                    raise InputError(f"decompressed size above {limits.file_bytes >> 20} MB.")
+                data = inflated(os.pread(descriptor, size, 0), start, limits)
+            return data, read_elements(data, start, syntax, WANTED), meta
+        except MoreBytes:
+            if n >= min(size, limits.file_bytes) or len(data) > n:
+                return data, Elements({}), Elements({})
+            n *= 8
+
+
+def _header(file: SliceFile, elements: Elements, meta: Elements, beginning: bytes) -> Header:
+    if elements.pixels is None:
+        raise InputError("no pixel data; file is cut short or not an image.")
+    text, whole, number, numbers = elements.text, elements.whole, elements.number, elements.numbers
+    frames, signed = whole(FRAMES), whole(SIGNED) == 1
+    return Header(
+        file=file,
+        sop_class=text(SOP_CLASS) or meta.text(META_CLASS),
+        sop_instance=text(SOP_INSTANCE),
+        study=text(STUDY),
+        series=text(SERIES),
+        frame_of_reference=text(FRAME_OF_REFERENCE),
+        syntax=meta.text(META_SYNTAX),
+        modality=text(MODALITY).upper(),
+        image_type=tuple(word.strip().upper() for word in text(IMAGE_TYPE).split("\\")),
+        photometric=text(PHOTOMETRIC).upper(),
+        rows=whole(ROWS) or 0,
+        columns=whole(COLUMNS) or 0,
+        frames=1 if frames is None else frames,
+        samples=whole(SAMPLES) or 1,
+        bits_allocated=whole(ALLOCATED) or 0,
+        bits_stored=whole(STORED) or whole(ALLOCATED) or 0,
+        signed=signed,
+        little=elements.little,
+        slope=number(SLOPE),
+        intercept=number(INTERCEPT),
+        padding=whole(PADDING, signed=signed),
+        padding_limit=whole(PADDING_LIMIT, signed=signed),
+        position=numbers(POSITION, 3),
+        orientation=numbers(ORIENTATION, 6),
+        instance_number=whole(NUMBER),
+        thickness=number(THICKNESS),
+        spacing=numbers(SPACING, 2),
+        sharp=_is_sharp(text(KERNEL).upper()),
+        contrast=bool(text(CONTRAST)),
+        burned_in=text(BURNED_IN).upper() == "YES",
+        pixel_place=elements.pixels[0],
+        pixel_length=elements.pixels[1],
+        notes=("begins like an executable program; the preamble was ignored",) * beginning.startswith(PROGRAMS),
+    )
+
+
+def _is_sharp(kernel: str) -> bool | None:
+    """Whether a reconstruction kernel is one for bone; None when it has no name."""
+    if not kernel:
+        return None
+    return any(word in kernel for word in SHARP_WORDS) or SHARP_NUMBER.search(kernel) is not None

@@ -1,0 +1,1 @@
+"""The attention network: features of slices learned from scan labels."""

@@ -1,0 +1,1 @@
+"""What a prediction of scans leaves behind: tables, figures, DICOM reports."""

@@ -1,0 +1,246 @@
+"""Scans beside what the model says about them: tables and scores, all from one prediction object."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics import roc_auc_score
+
+from psimil.ct.scans.cohort import Cohort, Failure
+from psimil.ct.scans.scan import Slices, thumbnails
+from psimil.foundations.errors import InputError
+from psimil.inference.prediction import Prediction
+from psimil.inference.prediction_table import estimate
+from psimil.results.localisation import Localisation, Places, auc_within_bags
+from psimil.results.metrics import bag_metrics, instance_metrics
+from psimil.results.model_card import model_card
+from psimil.results.result_set import ResultSet
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from psimil.ct.pipeline import CTPipeline
+    from psimil.ct.report.structured_report import ReportedScan
+
+Array = NDArray[Any]
+
+RESEARCH = "Research use only, not a medical device."
+
+
+@dataclass(frozen=True, eq=False)
+class CTResults:
+    """Scans, what the model says about them, and, where it is known, the truth about their slices.
+
+    Parameters
+    ----------
+    slices : B scans, in the order of the prediction's bags.
+    prediction : of the pipeline for these scans.
+    failures : scans that could not be read.
+    truth : (N,) slice labels, -1 for unknown; None when all are unknown.
+    series : (B,) ids of the series that were read; empty when unknown.
+    model : the model's card.
+    """
+
+    slices: Sequence[Slices]
+    prediction: Prediction
+    failures: Sequence[Failure] = ()
+    truth: Array | None = None
+    series: Sequence[str] = ()
+    model: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def positions(self) -> Array:
+        """(N,) millimetres along the axis, feet to head, scan after scan."""
+        return np.concatenate([scan.positions for scan in self.slices]).astype(np.float64)
+
+    def localisation(self) -> Localisation | None:
+        """How well the slices with a lesion are prediction inside scans, in millimetres; None without slice labels."""
+        if self.truth is None:
+            return None
+        places = Places(self.positions, "mm")
+        return Localisation.of(self.truth, self.prediction.instance_log_odds, self.prediction.offsets, places)
+
+    def result_set(self) -> ResultSet:
+        """What a page or a report shows about the scans."""
+        return ResultSet.of(
+            self.prediction,
+            kind="ct",
+            truth=None if self.truth is None else np.maximum.reduceat(self.truth, self.prediction.offsets[:-1]),
+            instance_truth=self.truth,
+            positions=self.positions,
+            images=thumbnails(self.slices),
+            notes=tuple("; ".join(scan.notes) for scan in self.slices),
+            series=tuple(self.series) or None,
+            model=self.model,
+        )
+
+    def scan_table(self) -> pd.DataFrame:
+        """One row per scan: the prediction, number and thickness of its slices, and what was odd about it."""
+        frame = self.prediction.to_frame()
+        frame["slices"] = [len(scan) for scan in self.slices]
+        frame["thickness_mm"] = [np.nan if scan.thickness is None else scan.thickness for scan in self.slices]
+        frame["notes"] = ["; ".join(scan.notes) for scan in self.slices]
+        frame["use"] = RESEARCH
+        return frame
+
+    def slice_table(self) -> pd.DataFrame:
+        """One row per slice, feet to head: its number, position and prediction, and the truth where it is known.
+
+        ``instance`` counts from 0, as in every table; ``slice`` from 1, as in the viewer and in DICOM reports.
+        """
+        frame = with_slices(self.prediction.to_frame("instance"))
+        frame.insert(3, "position_mm", self.positions)
+        if self.truth is not None:
+            frame.insert(4, "y", self.truth)
+        return frame
+
+    def failure_table(self) -> pd.DataFrame:
+        """One row per scan that could not be read."""
+        import pandas as pd
+
+        return pd.DataFrame([(f.scan, f.reason) for f in self.failures], columns=["bag", "reason"])
+
+    def reported(self, number: int) -> ReportedScan:
+        """What a DICOM report says about scan ``number``."""
+        from psimil.ct.report.structured_report import ReportedScan
+        from psimil.report.calls import Words, reason_words
+
+        source, prediction = self.slices[number], self.prediction
+        scan, rows = estimate(prediction, number), prediction.instances_of(number)
+        slices = {name: column[rows] for name, column in prediction.instance_numbers.items()}
+        return ReportedScan(
+            source.study_uid,
+            source.series_uid,
+            source.sources,
+            scan["prob"],
+            scan["std"],
+            (scan["lower"], scan["upper"]),
+            bool(scan["label"]),
+            slices["prob"],
+            slices["std"],
+            slices["label"],
+            (prediction.threshold, prediction.instance_threshold),
+            scan.get("novelty"),
+            slices.get("novelty"),
+            scan["reason"],
+            reason_words(prediction, number, Words.of("ct")),
+        )
+
+    def facts(self) -> dict[str, Any]:
+        """Counts that a summary names, and the scores where the truth is known."""
+        prediction = self.prediction
+        facts: dict[str, Any] = {
+            "scans": len(self.slices),
+            "slices": int(prediction.offsets[-1]),
+            "called_positive": int(prediction.label.sum()),
+            "to_refer": int(prediction.refer.sum()),
+            "novel": int(prediction.novel.sum()),
+            "failures": len(self.failures),
+            "bag_threshold": prediction.threshold,
+            "instance_threshold": prediction.instance_threshold,
+        }
+        if self.truth is None or (inside := self.localisation()) is None:
+            return facts
+        return facts | {"scores": truth_scores(prediction, self.truth), "localisation": inside._asdict()}
+
+    def order(self) -> Array:
+        """(B,) scans from the most to the least probable."""
+        return np.argsort(-self.prediction.log_odds, kind="stable")
+
+
+def with_slices(frame: pd.DataFrame) -> pd.DataFrame:
+    """A table of instances, in place with the column ``slice`` that counts them from 1."""
+    frame.insert(2, "slice", frame["instance"] + 1)
+    return frame
+
+
+def predict_cohort(
+    pipeline: CTPipeline,
+    cohort: Cohort,
+    *,
+    truth: Mapping[str, int] | None = None,
+    file: Path | None = None,
+    progress: Callable[[str], None] = lambda note: None,
+) -> CTResults:
+    """Read and predict every scan; those that cannot be read are listed.
+
+    Parameters
+    ----------
+    truth : slice labels by SOP instance UID.
+    file : the Gaussian process's model file, for the model's card.
+    progress : called after each scan.
+
+    Raises
+    ------
+    InputError
+        When no scan can be read.
+    """
+    extractor = pipeline.extractor_
+    scans, failures = cohort.read_all(windows=extractor.weights_.windows, size=extractor.size, progress=progress)
+    slices = [scan for _, _, scan in scans]
+    known = None if truth is None else slice_truth(slices, truth)
+    card = model_card(pipeline.gp_, file)
+    return CTResults(
+        slices, pipeline.predict_dist(slices), failures, known, [series.id for _, series, _ in scans], card
+    )
+
+
+def slice_truth(slices: Sequence[Slices], truth: Mapping[str, int]) -> Array:
+    """(N,) labels of all slices, -1 where ``truth`` has none.
+
+    Examples
+    --------
+    >>> from psimil.ct.scans.scan import Scan, Source
+    >>> from psimil.ct.scans.windows import WINDOWS
+    >>> scan = Scan("a", np.zeros((1, 4, 4), np.int16), np.zeros(1), (1.0, 1.0), (Source("1.2", "1.2.3", None),))
+    >>> slice_truth([Slices.of(scan, WINDOWS, 4)], {"1.2.3": 1})
+    array([1])
+    """
+    labels = [truth.get(source.sop_instance_uid, -1) for scan in slices for source in scan.sources]
+    if len(labels) != sum(map(len, slices)) or max(labels, default=-1) < 0:
+        raise InputError("the slice labels fit none of the slices. Give them by SOP instance UID.")
+    return np.array(labels, dtype=np.int64)
+
+
+def truth_scores(prediction: Prediction, truth: Array) -> dict[str, Any]:
+    """Scores of scans and slices, and how well the standard deviation of a slice tells that its call is wrong.
+
+    Parameters
+    ----------
+    truth : (N,) slice labels, -1 for unknown. A scan is positive when one of its slices is, negative when all are known
+        to be, and not scored otherwise.
+
+    Returns
+    -------
+    scores : {"scans": ..., "slices": ..., "auc_within_scans": ..., "uncertainty_auc": ...}; values are nan where a
+        class is missing.
+    """
+    starts, known = prediction.offsets[:-1], truth >= 0
+    y = np.maximum.reduceat(truth, starts)
+    scored = (y == 1) | np.logical_and.reduceat(known, starts)
+    wrong = prediction.instance_label[known] != truth[known]
+    return {
+        "scans": bag_metrics(y[scored], prediction.prob[scored], prediction.threshold, prediction.log_odds[scored]),
+        "slices": instance_metrics(
+            truth, prediction.instance_prob, prediction.instance_threshold, prediction.instance_log_odds
+        ),
+        "auc_within_scans": auc_within_bags(truth, prediction.instance_log_odds, prediction.offsets),
+        "uncertainty_auc": area(wrong, prediction.instance_std[known]),
+        "wrong_slices": int(wrong.sum()),
+    }
+
+
+def area(y: Array, score: Array) -> float:
+    """Area under the ROC curve, nan when there is one class only.
+
+    Examples
+    --------
+    >>> area(np.array([0, 1]), np.array([0.1, 0.2])), area(np.array([1]), np.array([0.1]))
+    (1.0, nan)
+    """
+    return float(roc_auc_score(y, score)) if 0 < np.sum(y) < len(y) else float("nan")

@@ -1,0 +1,1 @@
+"""Scans: studies and series of a folder, Hounsfield units in order, windows, labels."""

@@ -1,0 +1,283 @@
+"""Labels of scans and of slices: plain CSV files, or the published files of RSNA 2019 and CQ500 as they are."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import re
+import warnings
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+
+from psimil.files.paths import as_path
+from psimil.foundations.errors import DataWarning, InputError, MissingFile
+
+SCAN_COLUMNS = ("scan", "scan_id", "id", "study", "name")
+LABEL_COLUMN, UID_COLUMN = "label", "sop_instance_uid"
+SUBTYPES = ("epidural", "intraparenchymal", "intraventricular", "subarachnoid", "subdural", "any")
+READERS = ("R1:ICH", "R2:ICH", "R3:ICH")
+CQ500_NAME = re.compile(r"CQ500[-_ ]?CT[-_ ]?0*(\d+)", re.IGNORECASE)
+BINARY = {"0": 0, "0.0": 0, "1": 1, "1.0": 1}
+GZIP_MAGIC = b"\x1f\x8b"
+Row = tuple[int, dict[str, str]]  # number of a line below the header, and its cells by column in small letters
+Entry = tuple[int, str, int]  # number of a line, the scan or slice that it names, and its label
+
+
+@dataclass(frozen=True)
+class ScanNames:
+    """What a scan may be called in a file of labels.
+
+    Parameters
+    ----------
+    names : study UID, series UID, folder name, opaque id.
+    slices : SOP instance UIDs of its slices.
+    """
+
+    names: tuple[str, ...]
+    slices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ScanLabels:
+    """Labels as a file gives them, to be matched with the scans of a folder.
+
+    Parameters
+    ----------
+    kind : "scans" for a plain CSV file, "rsna" or "cq500".
+    scan_labels : 0 or 1 by scan, under the names of the file.
+    slice_labels : 0 or 1 by SOP instance UID, for "rsna".
+
+    Examples
+    --------
+    >>> labels = ScanLabels("scans", {"a": 1, "b": 0})
+    >>> labels.match({"x": ScanNames(("1.2.3", "a")), "y": ScanNames(("1.2.4", "b"))})
+    {'x': 1, 'y': 0}
+    """
+
+    kind: str
+    scan_labels: dict[str, int] = field(default_factory=dict, repr=False)
+    slice_labels: dict[str, int] = field(default_factory=dict, repr=False)
+
+    def named(self, names: Iterable[str]) -> int | None:
+        """Label of the scan that has one of the names, None when the file has none of them.
+
+        Examples
+        --------
+        >>> labels = ScanLabels("cq500", {"CQ500-CT-7": 1})
+        >>> labels.named(["1.2.3", "CQ500CT7 CQ500CT7"]), labels.named(["CQ500CT70 CQ500CT70"])
+        (1, None)
+        """
+        labels = set()
+        for name in names:
+            plain = name.strip(" \0")
+            if self.kind == "cq500" and (match := CQ500_NAME.search(plain)):
+                plain = f"CQ500-CT-{match[1]}"
+            if plain in self.scan_labels:
+                labels.add(self.scan_labels[plain])
+        if len(labels) > 1:
+            raise InputError("the file of labels gives one scan two labels, under two of its names; keep one of them.")
+        return labels.pop() if labels else None
+
+    def scan_label(self, slice_ids: Iterable[str]) -> int | None:
+        """Label of a scan from those of its slices: 1 when one is 1, 0 when all are 0, None when that is not known.
+
+        Examples
+        --------
+        >>> labels = ScanLabels("rsna", slice_labels={"ID_a": 0, "ID_b": 1})
+        >>> labels.scan_label(["ID_a", "ID_b"]), labels.scan_label(["ID_a"]), labels.scan_label(["ID_a", "ID_c"])
+        (1, 0, None)
+        """
+        labels = [self.slice_labels.get(slice_id.strip(" \0")) for slice_id in slice_ids]
+        if 1 in labels:
+            return 1
+        return None if None in labels or not labels else 0
+
+    def match(self, scans: Mapping[str, ScanNames]) -> dict[str, int]:
+        """Labels of the scans that have one; a warning tells how many have none.
+
+        Parameters
+        ----------
+        scans : what each scan may be called, by id.
+
+        Returns
+        -------
+        labels : 0 or 1 by id, in the order of ``scans``.
+
+        Raises
+        ------
+        InputError
+            When no scan has a label, or one has two.
+        """
+        labels = {}
+        for scan, called in scans.items():
+            label = self.named(called.names)
+            if label is None and self.slice_labels:
+                label = self.scan_label(called.slices)
+            if label is not None:
+                labels[scan] = label
+        if not labels:
+            rule = {
+                "rsna": "ID_ and the SOP instance UID of a slice",
+                "cq500": "CQ500-CT- and a number, with folders such as CQ500CT7",
+            }.get(self.kind, "study or series UIDs, folder names, or ids as psimil ct index shows them")
+            raise InputError(f"no label matches any of the {len(scans)} scans; scans are matched by {rule}.")
+        if len(labels) < len(scans):
+            words = f"{len(scans) - len(labels)} of {len(scans)} scans have no label and are left out."
+            warnings.warn(words, DataWarning, stacklevel=2)
+        return labels
+
+
+def read_scan_labels(path: str | Path) -> ScanLabels:
+    r"""Read the labels of scans.
+
+    Parameters
+    ----------
+    path : CSV file, plain or gzipped. Either with the columns scan (or scan_id, id, study, name) and label; or
+        ``stage_2_train.csv`` of RSNA 2019, with ID and Label, six rows per slice; or ``reads.csv`` of CQ500, in which
+        the majority of three readers decides whether there is a hemorrhage.
+
+    Returns
+    -------
+    labels : ScanLabels.
+
+    Raises
+    ------
+    MissingFile
+        When there is no such file.
+    InputError
+        When a column is missing, a label is not 0 or 1, or one scan has two labels.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     path = Path(directory) / "scans.csv"
+    ...     _ = path.write_text("scan,label\n1.2.3,1\n1.2.4,0\n")
+    ...     read_scan_labels(path).scan_labels
+    {'1.2.3': 1, '1.2.4': 0}
+    """
+    path = as_path(path)
+    with _table(path) as (columns, rows):
+        if {reader.lower() for reader in READERS} & set(columns):
+            return ScanLabels("cq500", _agreeing(_cq500(columns, rows, path.name), path.name))
+        column = next((name for name in SCAN_COLUMNS if name in columns), None)
+        if column is None or LABEL_COLUMN not in columns:
+            raise InputError(f'{path.name} needs the columns "scan" and "label", one row per scan.')
+        if (first := next(rows, None)) is None:
+            raise InputError(f"{path.name} has no rows: 0 scans.")
+        entries = _plain(chain([first], rows), column, path.name)
+        if first[1][column].rpartition("_")[2] in SUBTYPES:
+            return ScanLabels("rsna", slice_labels=_agreeing(_rsna(entries, path.name), path.name))
+        return ScanLabels("scans", _agreeing(entries, path.name))
+
+
+def read_slice_labels(path: str | Path) -> dict[str, int]:
+    r"""Labels of single slices, 0 or 1 by SOP instance UID; they score a model and never train it.
+
+    Parameters
+    ----------
+    path : CSV file with the columns sop_instance_uid and label, or ``stage_2_train.csv`` of RSNA 2019.
+
+    Raises
+    ------
+    InputError
+        When the columns are not there, or a label is not 0 or 1.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     path = Path(directory) / "truth.csv"
+    ...     _ = path.write_text("sop_instance_uid,label\n1.2.3,1\n")
+    ...     read_slice_labels(path)
+    {'1.2.3': 1}
+    """
+    path = as_path(path)
+    with _table(path) as (columns, rows):
+        if not columns:
+            raise InputError(f"{path.name} is not a CSV file.")
+        if UID_COLUMN in columns:
+            cells = [row for _, row in rows]
+            if LABEL_COLUMN not in columns or not all(row[LABEL_COLUMN] in BINARY for row in cells):
+                raise InputError(f'{path.name} needs the column "{LABEL_COLUMN}" with 0 or 1 in every row.')
+            return {row[UID_COLUMN]: BINARY[row[LABEL_COLUMN]] for row in cells}
+    if labels := read_scan_labels(path).slice_labels:
+        return labels
+    raise InputError(f'{path.name} needs the columns "{UID_COLUMN}" and "{LABEL_COLUMN}".')
+
+
+def _plain(rows: Iterable[Row], column: str, name: str) -> Iterator[Entry]:
+    return ((number, cells[column], _binary(cells[LABEL_COLUMN], number, name)) for number, cells in rows)
+
+
+def _rsna(entries: Iterable[Entry], name: str) -> Iterator[Entry]:
+    for number, slice_and_kind, label in entries:
+        slice_id, _, kind = slice_and_kind.rpartition("_")
+        if kind not in SUBTYPES:
+            raise InputError(f"{name}: the ID in row {number} does not end with a kind such as _any.")
+        if kind == "any":
+            yield number, slice_id, label
+
+
+def _cq500(columns: list[str], rows: Iterable[Row], name: str) -> Iterator[Entry]:
+    for column in ("name", *READERS):
+        if column.lower() not in columns:
+            raise InputError(f'{name} has no column "{column}", which the reads of CQ500 have.')
+    for number, cells in rows:
+        match = CQ500_NAME.fullmatch(cells["name"])
+        if match is None:
+            raise InputError(f"{name}: the name in row {number} is not of the form CQ500-CT-7.")
+        votes = sum(_binary(cells[reader.lower()], number, name) for reader in READERS)
+        yield number, f"CQ500-CT-{match[1]}", int(votes >= 2)
+
+
+def _agreeing(entries: Iterable[Entry], name: str) -> dict[str, int]:
+    """Labels by scan or slice; a repeated one must agree with the first."""
+    labels: dict[str, int] = {}
+    for number, scan, label in entries:
+        if not scan:
+            raise InputError(f"{name}: row {number} names no scan.")
+        if labels.setdefault(scan, label) != label:
+            raise InputError(f"{name}: row {number} gives a scan another label than a row above; keep one of them.")
+    if not labels:
+        raise InputError(f"{name} has no rows with labels.")
+    return labels
+
+
+def _binary(cell: str, number: int, name: str) -> int:
+    if cell not in BINARY:
+        shown = cell if re.fullmatch(r"-?[0-9.]{1,8}", cell) else "empty" if not cell else "not a number"
+        raise InputError(f"{name}: the label in row {number} is {shown}; it must be 0 or 1.")
+    return BINARY[cell]
+
+
+@contextmanager
+def _table(path: Path) -> Iterator[tuple[list[str], Iterator[Row]]]:
+    """Columns and rows of a CSV file, plain or gzipped; whatever is wrong with it as a table becomes one line."""
+    try:
+        with path.open("rb") as raw:
+            zipped = raw.read(2) == GZIP_MAGIC
+        opener = gzip.open if zipped else open
+        with opener(path, "rt", encoding="utf-8-sig", newline="") as stream:
+            rows = csv.reader(stream, strict=True)
+            columns = [cell.strip().lower() for cell in next(rows, [])]
+            yield columns, _cells(rows, columns, path.name)
+    except FileNotFoundError:
+        raise MissingFile(f"{path.name} was not found. Check the path.") from None
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"{path.name} cannot be read: {error.__class__.__name__}.") from error
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise InputError(f"{path.name} cannot be read as CSV: {error.__class__.__name__}.") from error
+
+
+def _cells(rows: Iterator[list[str]], columns: list[str], name: str) -> Iterator[Row]:
+    for number, row in enumerate(rows, start=1):
+        if not any(row):
+            continue  # an empty line
+        if len(row) != len(columns):
+            raise InputError(f"{name}: row {number} has {len(row)} cells, the header has {len(columns)}.")
+        yield number, {column: cell.strip() for column, cell in zip(columns, row, strict=True)}

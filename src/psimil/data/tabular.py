@@ -1,0 +1,139 @@
+"""Bags in a table of any size and row order: one pass finds bags and columns, another gives the rows their places."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psimil.data.bagtable import Rows
+from psimil.data.columns import NUMERIC, BagIds, BagLabels, as_labels, as_numbers, instance_labels
+from psimil.data.feature_choice import Names, one_line
+from psimil.data.feature_columns import FeatureColumns
+from psimil.foundations.errors import InputError
+from psimil.model.bag_checks import INSTANCE_LABEL, LABEL
+from psimil.model.labels import Classes
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Table:
+    """The bags of a table, as a :class:`psimil.data.bagtable.Source`.
+
+    Parameters
+    ----------
+    chunks : gives the table from its beginning, each time it is called.
+    name : of the file, for messages.
+    bag, label, instance_label, features, drop, position : as for :func:`psimil.read_bags`.
+    labels : of :class:`psimil.data.columns.BagLabels`.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"bag": ["b", "a", "b"], "label": [1, 0, 1], "f": [1.0, 2.0, 3.0]})
+    >>> table = Table(lambda: iter([frame[:2], frame[2:]]), "the table")
+    >>> [(rows.places.tolist(), rows.X.tolist()) for rows in table.rows()], table.ids.tolist(), table.y.tolist()
+    ([([0, 2], [[1.0], [2.0]]), ([1], [[3.0]])], ['b', 'a'], [1, 0])
+    """
+
+    dtype, grouped = np.dtype(np.float64), False
+
+    def __init__(
+        self,
+        chunks: Callable[[], Iterator[pd.DataFrame]],
+        name: str,
+        bag: str = "bag",
+        label: str | None = None,
+        instance_label: str | None = None,
+        features: Names = None,
+        drop: Names = None,
+        position: str | None = None,
+        **labels: Any,
+    ) -> None:
+        self._chunks, self._name, self._bag, self._position = chunks, name, bag, position
+        self._label, self._instance_label = label, instance_label
+        self._ids, found_labels = BagIds(bag), BagLabels(**labels)
+        found: FeatureColumns | None = None
+        n_rows = self.n_chunks = 0
+        for chunk in chunks():
+            if n_rows == 0:
+                self._find_columns(chunk)
+            if not len(chunk):
+                continue
+            number = self._ids.numbers(chunk[bag], n_rows)
+            if found is None:
+                others = {bag, self._label, self._instance_label, position}
+                found = FeatureColumns(list(chunk.columns), name, others, features, drop)
+            found.look(chunk, number)
+            if self._label is not None:
+                found_labels.look(as_labels(chunk[self._label], self._label), number, self._ids.written)
+            n_rows, self.n_chunks = n_rows + len(chunk), self.n_chunks + 1
+        if found is None:
+            raise InputError(f"{name} has no rows: 0 bags. Give at least 1 bag.")
+        self._features = found.names()
+        self.feature_names: tuple[str, ...] | None = tuple(map(str, self._features))
+        self.n_features = len(self._features)
+        self.ids, self.sizes = self._ids.names(), found.sizes
+        self.classes: Classes | None = None
+        self.y: NDArray[np.int64] | None = None
+        if self._label is not None:
+            self.classes, self.y = found_labels.coded(len(self.ids))
+
+    def rows(self) -> Iterator[Rows]:
+        """All rows, in the order of the file."""
+        ends = np.cumsum(self.sizes)
+        next_place = ends - self.sizes
+        n_rows = 0
+        for chunk in self._chunks():
+            if not len(chunk):
+                continue
+            bag = self._ids.numbers(chunk[self._bag], n_rows)
+            counts = np.bincount(bag, minlength=len(ends))
+            if len(counts) > len(ends) or (next_place + counts > ends).any():
+                raise InputError(f"{self._name} was changed while it was read. Import it when it is complete.")
+            order = np.argsort(bag, kind="stable")
+            within = np.arange(len(chunk)) - np.repeat(np.cumsum(counts) - counts, counts)
+            places = np.empty(len(chunk), dtype=np.int64)
+            places[order] = np.repeat(next_place, counts) + within
+            next_place += counts
+            X = self._numbers(chunk)
+            yield Rows(X, places, self._known(chunk, bag), self._positions(chunk, n_rows))
+            n_rows += len(chunk)
+
+    def _numbers(self, chunk: pd.DataFrame) -> NDArray[np.float64]:
+        """(n, D) features; plain numbers are taken at once, which matters where there are many columns."""
+        found = chunk[self._features]
+        if all(isinstance(dtype, np.dtype) and dtype.kind in NUMERIC for dtype in found.dtypes):
+            return np.asarray(found.to_numpy(dtype=np.float64))
+        return np.column_stack([as_numbers(found[column], column) for column in self._features])
+
+    def _known(self, chunk: pd.DataFrame, bag: NDArray[Any]) -> NDArray[np.int64] | None:
+        """(n,) instance labels."""
+        column = self._instance_label
+        if column is None:
+            return None
+        return instance_labels(as_numbers(chunk[column], column), self.ids[bag])
+
+    def _positions(self, chunk: pd.DataFrame, rows_before: int) -> NDArray[np.float64] | None:
+        """(n,) positions, all of them finite."""
+        if self._position is None:
+            return None
+        found = as_numbers(chunk[self._position], self._position)
+        missing = np.flatnonzero(~np.isfinite(found))
+        if len(missing):
+            row = rows_before + missing[0] + 1
+            raise InputError(f'column "{self._position}" must hold a position in every row, row {row} has none.')
+        return found
+
+    def _find_columns(self, chunk: pd.DataFrame) -> None:
+        for column in (self._bag, self._label, self._instance_label, self._position):
+            if column is not None and column not in chunk.columns:
+                columns = one_line(", ".join(map(str, chunk.columns)))
+                raise InputError(f'{self._name} has no column "{column}". Columns: {columns}.')
+        if not chunk.columns.is_unique:
+            raise InputError(f'{self._name} has more than one column "{chunk.columns[chunk.columns.duplicated()][0]}".')
+        self._label = self._label or (LABEL if LABEL in chunk.columns else None)
+        self._instance_label = self._instance_label or (INSTANCE_LABEL if INSTANCE_LABEL in chunk.columns else None)

@@ -1,0 +1,95 @@
+"""What can be typed: how many options there are, that each is declared once, and where they may stand."""
+
+import json
+
+import pytest
+import typer
+
+from commands import QUICK, call, fails, frame_of
+from psimil import PsiVGPMIL
+from psimil.cli.main import app
+from psimil.cli.settings import described, read_settings
+
+MOST = 95
+
+
+def options(command=None, path="psimil"):
+    """(command, option) of all that are declared."""
+    command = typer.main.get_command(app) if command is None else command
+    for param in command.params:
+        if param.param_type_name == "option" and param.name != "help":
+            yield path, param.opts[-1]
+    for name, inner in getattr(command, "commands", {}).items():
+        yield from options(inner, f"{path} {name}")
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    path = tmp_path_factory.mktemp("options") / "bags.csv"
+    frame_of().to_csv(path, index=False)
+    return path
+
+
+def test_options_are_few():
+    found = list(options())
+    assert len(found) == len(set(found)) <= MOST
+
+
+def test_the_roots_options_are_declared_there_alone():
+    for option in ("--json", "--quiet", "--debug"):
+        assert [path for path, name in options() if name == option] == ["psimil"]
+
+
+def test_they_may_stand_before_or_after_the_command(table, tmp_path):
+    run = tmp_path / "run"
+    for arguments in (["--json", "fit", table], ["fit", "--json", table], ["fit", table, "--json"]):
+        done = call(*arguments, "--out", run, "--overwrite", *QUICK)
+        assert json.loads(done.stdout)["training"]["bags"] == 30
+    assert "may follow any command" in call("fit", "--help").stdout
+    fails(call("info", "--", "--json"), 66, "--json")  # a file of that name
+
+
+def test_every_parameter_of_the_estimator_is_a_setting():
+    parameters = PsiVGPMIL().get_params(deep=False)
+    left = {"density", "kernel", "inducing_points", "warm_start", "verbose", "random_state"}
+    assert set(described()) == (set(parameters) - left) | {"alpha", "beta", "preset"}
+    shown = call("fit", "--help").stdout
+    for name in described():
+        assert f"--{name.replace('_', '-')} " in shown
+
+
+def test_settings_reach_the_model(table, tmp_path):
+    texts = ["--tol", "0.01", "--standardize", "false", "--threshold=0.25", "--aggregate", "noisy-or", *QUICK]
+    assert call("fit", table, "--out", tmp_path / "run", *texts).exit_code == 0
+    parameters = json.loads(call("info", tmp_path / "run", "--json").stdout)["parameters"]
+    asked = {"tol": 0.01, "standardize": False, "threshold": 0.25, "aggregate": "noisy_or", "n_inducing": 8}
+    assert {name: parameters[name] for name in asked} == asked
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("n_inducing", "auto", "auto"),
+        ("n_inducing", "7", 7),
+        ("H", "inf", float("inf")),
+        ("calibrate", "true", True),
+        ("early_stopping", "log-loss", "log_loss"),
+        ("referral", "error=0.02", "error=0.02"),
+        ("feature_fingerprint", "My-CNN", "My-CNN"),
+        ("positive", "01", "01"),
+        ("alpha", "2", 2),
+        ("mean", "Zero", "zero"),
+        ("max_iter", "many", "many"),
+    ],
+)
+def test_texts_are_read_by_the_rule_of_the_parameter(name, text, value):
+    assert read_settings({name: text}) == {name: value}
+
+
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [("phantom", "--thickness=3"), ("demo", "--overwrite"), ("index", "--seed=3"), ("predict", "--seed=3")],
+)
+def test_a_command_on_scans_refuses_what_does_not_concern_it(tmp_path, command, option):
+    paths = {"phantom": [tmp_path / "a"], "demo": [], "index": [tmp_path], "predict": [tmp_path]}[command]
+    fails(call("ct", command, *paths, option), 2, f"No such option: {option.partition('=')[0]}")

@@ -1,0 +1,166 @@
+"""Joint training: moments, bound and gradient against the NumPy model, and a CNN that the bound teaches."""
+
+from itertools import islice
+
+import numpy as np
+import pytest
+from sklearn.metrics import roc_auc_score
+
+from psimil import RBF, VGPMIL, Linear
+from psimil.datasets import make_bags
+from psimil.foundations.errors import InputError
+from psimil.inference.shards import Shard
+from psimil.inference.sparse_gp import KernelState
+from psimil.model.bag_likelihoods import Labels
+from psimil.model.densities import HyperbolicSecant
+from psimil.paper.ascent import ascend
+
+torch = pytest.importorskip("torch")
+
+from psimil.ct.network.attcnn import scan_features  # noqa: E402
+from psimil.ct.network.cnn_training import train_cnn  # noqa: E402
+from psimil.ct.network.joint_training import PASSES, TorchGP, bag_bound, settle, train_jointly  # noqa: E402
+
+
+@pytest.fixture(scope="module", params=[None, RBF(), Linear(0.5), RBF(lengthscale=[1.0, 2.0])])
+def fitted(request):
+    bags, y, _ = make_bags(n_bags=30, n_features=2, seed=1)
+    return bags, y, VGPMIL(n_inducing=8, kernel=request.param, random_state=0).fit(bags, y).model_
+
+
+def test_moments_are_those_of_the_model(fitted):
+    bags, _, model = fitted
+    for found, expected in zip(
+        TorchGP.of(model).moments(torch.from_numpy(bags.X)), model.latent(bags.X, raw=True), strict=True
+    ):
+        np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-10)
+
+
+def record_of(bags, y, model):
+    shard = Shard(model.scaling.apply(bags.X), Labels(y, bags.offsets), np.ones(len(y)), HyperbolicSecant())
+    return next(ascend(shard, KernelState(model.gp, model.posterior)))
+
+
+def bound_of(bags, y, model, X):
+    mean, variance = TorchGP.of(model).moments(X)
+    parts = zip(bags.offsets[:-1], bags.offsets[1:], y, strict=True)
+    return sum(bag_bound(mean[a:b], variance[a:b], int(label)) for a, b, label in parts)
+
+
+def test_the_bags_bounds_add_up_to_the_bound_of_the_fit(fitted):
+    bags, y, model = fitted
+    bound = record_of(bags, y, model).bound
+    total = float(bound_of(bags, y, model, torch.from_numpy(bags.X)))
+    assert total - bound.kl == pytest.approx(bound.total, rel=1e-9)
+
+
+def test_the_gradient_by_features_is_that_of_the_whole_bound(fitted):
+    """Differences of the NumPy bound, whose local parameters are optimal on both sides."""
+    bags, y, model = fitted
+    X = torch.from_numpy(bags.X.copy()).requires_grad_()
+    (gradient,) = torch.autograd.grad(bound_of(bags, y, model, X), X)
+    for row, column in [(0, 0), (7, 1), (len(bags.X) - 1, 0)]:
+        values = []
+        for step in (-1e-5, 1e-5):
+            moved = bags.X.copy()
+            moved[row, column] += step
+            shard = Shard(model.scaling.apply(moved), Labels(y, bags.offsets), np.ones(len(y)), HyperbolicSecant())
+            values.append(next(ascend(shard, KernelState(model.gp, model.posterior))).bound.total)
+        assert float(gradient[row, column]) == pytest.approx((values[1] - values[0]) / 2e-5, rel=1e-4, abs=1e-7)
+
+
+class Own(RBF):
+    """A kernel that torch has never heard of."""
+
+
+def test_other_models_are_refused():
+    bags, y, _ = make_bags(n_bags=10, seed=1)
+    with pytest.raises(InputError, match="torch knows RBF, Matern, linear and constant kernels"):
+        TorchGP.of(VGPMIL(n_inducing=5, kernel=Own(), random_state=0).fit(bags, y).model_)
+    with pytest.raises(InputError, match='needs residual="projected"'):
+        TorchGP.of(VGPMIL(n_inducing=5, residual="full", posterior="augmented", random_state=0).fit(bags, y).model_)
+    beside = VGPMIL(n_inducing=5, context="bag", random_state=0).fit(bags, y).model_
+    with pytest.raises(InputError, match="joint training needs context=None"):
+        train_jointly(None, beside, [], [])
+    linked = VGPMIL(n_inducing=5, labels="chain", random_state=0).fit(bags, y).model_
+    with pytest.raises(InputError, match=r'joint training needs labels="independent".*Link slices afterwards'):
+        train_jointly(None, linked, [], [])
+
+
+def scans_with_blobs(count, seed):
+    """Slices of noise; in positive scans some have a bright square in the first window."""
+    rng = np.random.default_rng(seed)
+    images, y = [], np.arange(count) % 2
+    for label in y:
+        scan = rng.normal(0.5, 0.1, size=(6, 3, 12, 12)).astype(np.float32)
+        if label:
+            scan[2:4, 0, 4:8, 4:8] += 0.4
+        images.append(scan.clip(0, 1))
+    return images, y
+
+
+@pytest.fixture(scope="module")
+def start():
+    images, y = scans_with_blobs(80, seed=0)
+    model = train_cnn(images, y, n_features=4, channels=(8, 8), epochs=3, validation=0, batch_scans=4, seed=2).model
+    return images, y, model
+
+
+def features_of(model, images):
+    return [scan_features(model, scan).double().numpy() for scan in images]
+
+
+def test_the_bound_rises_and_the_network_learns(start):
+    images, y, model = start
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    gp = VGPMIL(n_inducing=10, random_state=0).fit(features_of(model, images), y)
+    seen = []
+    trained = train_jointly(
+        model,
+        gp.model_,
+        images,
+        y,
+        epochs=3,
+        learning_rate=1e-3,
+        batch_scans=4,
+        augment=False,
+        seed=1,
+        callback=seen.append,
+    )
+    bounds = [record.bound for record in trained.history]
+    assert bounds[-1] > bounds[0] + 0.1
+    assert trained.best_epoch == int(np.argmax(bounds))
+    assert seen == list(trained.history)
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    fresh, labels = scans_with_blobs(30, seed=5)
+    after = VGPMIL(n_inducing=10, random_state=0).fit(features_of(trained.model, images), y)
+    scores = [
+        roc_auc_score(labels, fit.decision_function(features_of(network, fresh)))
+        for fit, network in ((gp, model), (after, trained.model))
+    ]
+    assert scores[1] > max(0.97, scores[0])
+
+
+def test_held_out_scans_choose_the_epoch_and_the_result_repeats(start):
+    images, y, model = start
+    gp = VGPMIL(n_inducing=10, random_state=0).fit(features_of(model, images), y).model_
+    one, two = (train_jointly(model, gp, images, y, hold=[0, 1, 2, 3], epochs=2, seed=3) for _ in range(2))
+    scores = [record.validation for record in one.history]
+    assert one.best_epoch == int(np.argmax(scores))
+    assert one.history == two.history
+    assert all(
+        torch.equal(a, b) for a, b in zip(one.model.state_dict().values(), two.model.state_dict().values(), strict=True)
+    )
+
+
+def test_settle_is_the_fitting_loop(start):
+    images, y, model = start
+    found = features_of(model, images)
+    gp = VGPMIL(n_inducing=10, random_state=0).fit(found, y).model_
+    offsets = np.concatenate([[0], np.cumsum([len(part) for part in found])])
+    X, labels = gp.scaling.apply(np.concatenate(found)), Labels(y, offsets)
+    shard = Shard(X, labels, np.ones(len(y)), HyperbolicSecant(), keep=True)
+    record = list(islice(ascend(shard, KernelState(gp.gp, gp.posterior)), PASSES + 1))[-1]
+    settled, bound = settle(gp, found, y)
+    assert bound == record.bound.total
+    np.testing.assert_array_equal(settled.posterior.m, record.posterior.m)

@@ -1,0 +1,210 @@
+import logging
+import math
+from dataclasses import replace
+from datetime import datetime
+
+import numpy as np
+import pytest
+
+from psimil.ct.report.report_content import REASONS, REFERRAL, RESEARCH
+from psimil.ct.report.structured_report import ReportedScan, read_report, write_report
+from psimil.ct.scans.scan import Source
+from psimil.foundations.errors import InputError, MissingFile
+from psimil.version import VERSION
+
+pydicom = pytest.importorskip("pydicom")
+highdicom = pytest.importorskip("highdicom")
+
+CT, ENHANCED = "1.2.840.10008.5.1.4.1.1.2", "1.2.840.10008.5.1.4.1.1.2.1"
+WHEN = datetime(2026, 3, 4, 5, 6, 7)
+PATIENT = ("PatientName", "PatientID", "PatientBirthDate", "PatientSex", "AccessionNumber", "StudyID", "StudyDate",
+           "StudyTime", "ReferringPhysicianName")  # fmt: skip
+
+
+def scan(count=5, *, multiframe=False, **changes):
+    rng = np.random.default_rng(0)
+    sources = tuple(
+        Source(ENHANCED, "2.25.77", n + 1) if multiframe else Source(CT, f"2.25.7.{n}", None) for n in range(count)
+    )
+    prob = rng.uniform(size=count)
+    found = ReportedScan(
+        "2.25.1", "2.25.2", sources, 1 / 3, 0.1 + 0.2, (math.ulp(0.0), 1 - 2**-53), True, prob, prob / 3, prob > 0.5
+    )
+    return replace(found, **changes)
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    path = tmp_path_factory.mktemp("report") / "CANARY.dcm"
+    write_report(path, scan(), when=WHEN)
+    return path
+
+
+def test_numbers_are_read_back_to_the_last_digit(written):
+    table, expected = read_report(written), scan()
+    assert table["level"].tolist() == ["scan", *["slice"] * 5] and table["number"].tolist() == list(range(6))
+    first = table.iloc[0]
+    assert (first["prob"], first["std"], first["low"], first["high"]) == (1 / 3, 0.1 + 0.2, math.ulp(0.0), 1 - 2**-53)
+    assert table["prob"][1:].tolist() == expected.slice_prob.tolist()
+    assert table["std"][1:].tolist() == expected.slice_std.tolist()
+    assert table["called"].tolist() == [True, *expected.slice_called.tolist()]
+    assert table["low"][1:].isna().all() and table["high"][1:].isna().all()
+    assert table["sop_instance_uid"].tolist() == ["", *(f"2.25.7.{n}" for n in range(5))]
+
+
+def test_it_is_a_measurement_report_that_is_not_verified(written):
+    report = highdicom.sr.srread(written)
+    assert isinstance(report, highdicom.sr.ComprehensiveSR)
+    assert report.VerificationFlag == "UNVERIFIED" and report.PreliminaryFlag == "PRELIMINARY"
+    assert report.ContentQualification == "RESEARCH" and "research use only" in report.SeriesDescription
+    assert (report.Manufacturer, report.SoftwareVersions, report.Modality) == ("psimil", VERSION, "SR")
+    assert (str(report.ContentDate), str(report.ContentTime)) == ("20260304", "050607")
+    assert report.ContentTemplateSequence[0].TemplateIdentifier == "1500"
+    assert report.CodingSchemeIdentificationSequence[0].CodingSchemeDesignator == "99PSIMIL"
+    groups = report.content.get_image_measurement_groups()
+    assert len(groups) == 6
+    for number, group in enumerate(groups):
+        assert group.tracking_identifier == (f"slice {number}" if number else "scan")
+        assert group.finding_type.value == "1386000" and group.finding_type.scheme_designator == "SCT"
+        assert [m.unit.value for m in group.get_measurements()] == ["1"] * (2 if number else 4)
+        (call,) = group.get_qualitative_evaluations()
+        assert call.value.meaning in ("Present", "Absent")
+        names = {item.name.meaning: item.value for item in group[0].ContentSequence if item.value_type.value == "TEXT"}
+        assert (names["Algorithm Name"], names["Algorithm Version"]) == ("psimil", VERSION)
+        assert names["Algorithm Parameters"] == RESEARCH and ("Comment" in names) == (number == 0)
+        assert [s.referenced_sop_instance_uid for s in group.source_images] == (
+            [f"2.25.7.{number - 1}"] if number else []
+        )
+
+
+def test_it_says_the_thresholds_behind_its_calls(tmp_path):
+    write_report(tmp_path / "a.dcm", scan(thresholds=(0.5, 0.12)), when=WHEN)
+    first, *slices = highdicom.sr.srread(tmp_path / "a.dcm").content.get_image_measurement_groups()
+    (comment,) = [item.value for item in first[0].ContentSequence if item.name.meaning == "Comment"]
+    assert comment.startswith(RESEARCH) and "from probability 0.500 on, slices from 0.120 on" in comment
+    assert not any(item.name.meaning == "Comment" for group in slices for item in group[0].ContentSequence)
+
+
+@pytest.mark.parametrize("reason", REASONS)
+def test_novelty_and_the_reason_of_a_referral_are_read_back(reason, tmp_path):
+    novelty = np.array([0.1, 0.2, 1 / 3, 0.4, 0.9])
+    told = scan(novelty=0.9, slice_novelty=novelty, reason=reason, words="Why it is so.")
+    write_report(tmp_path / "a.dcm", told, when=WHEN)
+    table = read_report(tmp_path / "a.dcm")
+    assert table["novelty"].tolist() == [0.9, *novelty]
+    assert table["reason"][0] == reason and table["reason"][1:].isna().all()
+    first, *slices = highdicom.sr.srread(tmp_path / "a.dcm").content.get_image_measurement_groups()
+    _, referral = first.get_qualitative_evaluations()
+    assert referral.name == highdicom.sr.CodedConcept(*REFERRAL) and referral.value.scheme_designator == "99PSIMIL"
+    assert referral.value.meaning == (f"Refer: {reason}" if reason else "Not referred")
+    (comment,) = [item.value for item in first[0].ContentSequence if item.name.meaning == "Comment"]
+    assert comment == f"{RESEARCH} Why it is so."
+    assert [m.name.value for m in slices[0].get_measurements()] == ["PROBABILITY", "STANDARD_DEV", "NOVELTY"]
+
+
+def test_without_novelty_a_report_says_nothing_of_it(written):
+    table = read_report(written)
+    assert table["novelty"].isna().all() and table["reason"].isna().all()
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"novelty": np.nan}, {"slice_novelty": [np.nan] * 5}, {"slice_novelty": [0.5]}, {"reason": "because"}]
+)
+def test_novelty_that_is_none_and_reasons_that_are_none_are_refused(wrong):
+    with pytest.raises(InputError, match=r"finite|as many|one of"):
+        scan(**wrong).rows()
+
+
+def test_every_source_is_listed_as_evidence(written):
+    (study,) = pydicom.dcmread(written).CurrentRequestedProcedureEvidenceSequence
+    (series,) = study.ReferencedSeriesSequence
+    assert (study.StudyInstanceUID, series.SeriesInstanceUID) == ("2.25.1", "2.25.2")
+    found = [(item.ReferencedSOPClassUID, item.ReferencedSOPInstanceUID) for item in series.ReferencedSOPSequence]
+    assert sorted(found) == [(CT, f"2.25.7.{n}") for n in range(5)]
+
+
+def test_nothing_tells_who_the_patient_is(written):
+    dataset = pydicom.dcmread(written)
+    assert all(not dataset.get(keyword) for keyword in PATIENT)
+    content = written.read_bytes()
+    assert b"CANARY" not in content and str(written.parent).encode() not in content
+    texts = {
+        str(e.value) for e in dataset.iterall() if e.VR in ("LO", "PN", "UT", "ST", "LT", "DA", "TM", "DT") and e.value
+    }
+    allowed = {
+        "psimil",
+        VERSION,
+        f"psimil {VERSION}",
+        RESEARCH,
+        "psimil, research use only",
+        "20260304",
+        "050607",
+        "scan",
+    }
+    allowed |= {f"slice {n}" for n in range(1, 6)} | {"Codes of psimil", "20260304050607"}
+    # what highdicom says of itself
+    allowed |= {highdicom.__version__, "highdicom", "Highdicom open-source contributors"}
+    allowed |= {"Software library used to create this instance"}
+    coded = {str(e.value) for e in dataset.iterall() if e.keyword == "CodeMeaning"}
+    assert texts - coded <= allowed
+
+
+def test_frames_of_one_file(tmp_path):
+    write_report(tmp_path / "r.dcm", scan(3, multiframe=True), when=WHEN)
+    table = read_report(tmp_path / "r.dcm")
+    assert table["frame"].tolist() == [0, 1, 2, 3] and set(table["sop_instance_uid"][1:]) == {"2.25.77"}
+    (study,) = pydicom.dcmread(tmp_path / "r.dcm").CurrentRequestedProcedureEvidenceSequence
+    assert len(study.ReferencedSeriesSequence[0].ReferencedSOPSequence) == 1
+
+
+def test_same_arguments_same_bytes_other_arguments_other_uids(tmp_path, written):
+    write_report(tmp_path / "again.dcm", scan(), when=WHEN)
+    assert (tmp_path / "again.dcm").read_bytes() == written.read_bytes()
+    write_report(tmp_path / "other.dcm", scan(prob=0.25), when=WHEN)
+    one, other = (pydicom.dcmread(path) for path in (written, tmp_path / "other.dcm"))
+    assert one.SOPInstanceUID != other.SOPInstanceUID and one.SOPInstanceUID.startswith("2.25.")
+    assert len({one.SOPInstanceUID, one.SeriesInstanceUID, "2.25.1", "2.25.2"}) == 4
+
+
+def test_logs_and_words_hold_no_identifier(tmp_path, caplog):
+    caplog.set_level(logging.DEBUG)
+    logging.getLogger("highdicom").setLevel(logging.NOTSET)
+    write_report(tmp_path / "r.dcm", scan(1), when=WHEN)
+    assert "2.25.7.0" not in caplog.text and logging.getLogger("highdicom").level == logging.NOTSET
+    assert "2.25" not in repr(scan())
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"sources": ()}, "this scan has none"),
+        ({"slice_prob": [0.5]}, "a report of 5 slices needs as many probabilities"),
+        ({"slice_std": [0.1, 0.1, 0.1, 0.1, math.nan]}, "finite numbers"),
+        ({"prob": math.inf}, "finite numbers"),
+        ({"interval": (math.nan, 1.0)}, "finite numbers"),
+        ({"study_uid": "CANARY"}, "UID of the study or series is not valid"),
+        ({"series_uid": "1." + "2" * 64}, "UID of the study or series is not valid"),
+        ({"sources": (*scan(4).sources, Source(CT, "ID_CANARY", None))}, "slice 5: its UID is not valid"),
+        ({"sources": (*scan(4).sources, Source("1.2.3", "1.2", None))}, "slice 5: it is not a CT image"),
+    ],
+)
+def test_what_cannot_be_reported_is_refused(tmp_path, changes, words):
+    with pytest.raises(InputError, match=words) as caught:
+        write_report(tmp_path / "r.dcm", scan(**changes), when=WHEN)
+    assert "CANARY" not in str(caught.value) and not list(tmp_path.iterdir())
+
+
+def test_burned_in_text_is_refused(tmp_path):
+    with pytest.raises(InputError, match="BurnedInAnnotation"):
+        write_report(tmp_path / "r.dcm", scan(), when=WHEN, burned_in=True)
+    assert not list(tmp_path.iterdir())
+
+
+def test_foreign_files_are_no_reports(tmp_path, written):
+    with pytest.raises(MissingFile, match="the report was not found"):
+        read_report(tmp_path / "CANARY.dcm")
+    for content in (b"", b"CANARY" * 100, written.read_bytes()[:600]):
+        (tmp_path / "CANARY.dcm").write_bytes(content)
+        with pytest.raises(InputError, match="not a report of psimil") as caught:
+            read_report(tmp_path / "CANARY.dcm")
+        assert "CANARY" not in str(caught.value)
