@@ -65,7 +65,10 @@ MANY = [f"{WORDS} {k}" for k in range(9)]
 @pytest.mark.parametrize(
     ("scores", "models"),
     [
-        *(pytest.param(scores, ["VGPMIL", "G-VGPMIL"], id=f"{name}-two") for name, scores in SCORES.items()),
+        *(
+            pytest.param(SCORES[n], ["VGPMIL", "G-VGPMIL"], id=f"{n}-two", marks=[pytest.mark.slow] * (n == "perfect"))
+            for n in SCORES
+        ),
         pytest.param(SCORES["one"], MANY, id="one-many"),
         *(
             pytest.param(SCORES[n], MANY, id=f"{n}-many", marks=pytest.mark.slow)

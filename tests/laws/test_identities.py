@@ -103,13 +103,15 @@ def test_order_of_inducing_points_does_not_matter():
     np.testing.assert_allclose(second.local.s2, first.local.s2, atol=1e-9)
 
 
-def test_acceleration_arrives_where_plain_ascent_does():
-    for seed, density in enumerate((HyperbolicSecant(), GammaMixture(1.0, 1.0))):
-        problem, gp = make(seed, density=density, bias=1.0)
-        plain = fit(problem, gp, 1500)
-        fast = next(islice(ascend(problem, KernelState(gp, Posterior.prior(gp.size)), accelerate=True), 300, 301))
-        assert fast.bound.total == pytest.approx(plain.bound.total, rel=1e-9)
-        np.testing.assert_allclose(fast.local.mu, plain.local.mu, atol=1e-4)
+@pytest.mark.parametrize(
+    ("seed", "density"), [(0, HyperbolicSecant()), pytest.param(1, GammaMixture(1.0, 1.0), marks=pytest.mark.slow)]
+)
+def test_acceleration_arrives_where_plain_ascent_does(seed, density):
+    problem, gp = make(seed, density=density, bias=1.0)
+    plain = fit(problem, gp, 1500)
+    fast = next(islice(ascend(problem, KernelState(gp, Posterior.prior(gp.size)), accelerate=True), 300, 301))
+    assert fast.bound.total == pytest.approx(plain.bound.total, rel=1e-9)
+    np.testing.assert_allclose(fast.local.mu, plain.local.mu, atol=1e-4)
 
 
 @pytest.mark.parametrize("density", DENSITIES, ids=name)
