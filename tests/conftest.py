@@ -99,7 +99,7 @@ def visit(browser, samples, tmp_path):
         yield visit
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def nursery(tmp_path_factory):
     """Processes with psimil loaded, under a C library that fails when it is told to."""
     from faulty_libc import compiled
