@@ -6,8 +6,8 @@ CORE := $(VENV)/.core-installed
 DEV := $(VENV)/.dev-installed
 CHROMIUM := $(VENV)/.chromium-asked
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
-# One BLAS thread per test process, two processes.
-ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
+# One BLAS thread per test process, two processes; bytecode is kept, for tests start many processes.
+ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
 PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest -n 2 --durations=10
 
 .DEFAULT_GOAL := help

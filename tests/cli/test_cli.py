@@ -168,8 +168,15 @@ def test_same_seed_same_model_and_the_config_of_a_run_gives_it_again(files, tmp_
     assert (tmp_path / "again" / "config.toml").read_text() == config.read_text()
 
 
-@pytest.mark.parametrize("preset", ["paper", "published"])
-@pytest.mark.parametrize("model", ["vgpmil", "gvgpmil"])
+@pytest.mark.parametrize(
+    ("preset", "model"),
+    [
+        ("paper", "gvgpmil"),
+        ("published", "vgpmil"),
+        pytest.param("paper", "vgpmil", marks=pytest.mark.slow),
+        pytest.param("published", "gvgpmil", marks=pytest.mark.slow),
+    ],
+)
 def test_presets_and_their_configs(files, tmp_path, preset, model):
     options = ["--preset", preset, "--model", model, "--n-inducing", "6", "--max-iter", "2", "--json"]
     first = call("fit", files / "train.csv", "--out", tmp_path / "a", *options)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from commands import ROOT, call, fails, trained
+from commands import ROOT, call, fails, frame_of, trained
 from psimil.cli import next_steps
 from psimil.cli.next_steps import next_step, program, ways_to_look
 from psimil.foundations import extras
@@ -64,6 +64,7 @@ def test_names_with_spaces_are_quoted(tmp_path, monkeypatch, entry):
 
 def test_commands_printed_by_predict_run_as_printed(tmp_path):
     folder = trained(tmp_path)
+    frame_of(seed=1, n_bags=4).to_csv(folder / "test.csv", index=False)  # a report shows every one of them
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OPENBLAS_NUM_THREADS": "1"}
     first = [sys.executable, "-m", "psimil", "predict", "run", "test.csv", "--out", "a run"]
     done = subprocess.run(first, cwd=folder, env=environment, capture_output=True, text=True, check=True)

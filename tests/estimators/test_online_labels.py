@@ -54,8 +54,15 @@ def test_bags_that_arrive_over_time_do_no_harm(posterior):
     assert scores[-1][1] > scores[0][1]
 
 
-@pytest.mark.parametrize("posterior", ["variational", "augmented"])
-@pytest.mark.parametrize("batch_bags", [10, 60])
+@pytest.mark.parametrize(
+    ("posterior", "batch_bags"),
+    [
+        ("variational", 60),
+        ("augmented", 10),
+        pytest.param("variational", 10, marks=pytest.mark.slow),
+        pytest.param("augmented", 60, marks=pytest.mark.slow),
+    ],
+)
 def test_minibatches_come_near_the_bound_of_whole_passes(posterior, batch_bags):
     bags, y, _ = make_bags(n_bags=300, n_features=3, seed=0)
     settings = {"n_inducing": 20, "posterior": posterior, "random_state": 0}

@@ -65,7 +65,10 @@ MANY = [f"{WORDS} {k}" for k in range(9)]
 @pytest.mark.parametrize(
     ("scores", "models"),
     [
-        *(pytest.param(scores, ["VGPMIL", "G-VGPMIL"], id=f"{name}-two") for name, scores in SCORES.items()),
+        *(
+            pytest.param(SCORES[n], ["VGPMIL", "G-VGPMIL"], id=f"{n}-two", marks=[pytest.mark.slow] * (n == "perfect"))
+            for n in SCORES
+        ),
         pytest.param(SCORES["one"], MANY, id="one-many"),
         *(
             pytest.param(SCORES[n], MANY, id=f"{n}-many", marks=pytest.mark.slow)
@@ -107,9 +110,14 @@ def test_bars_start_at_nothing():
 
 KINDS = ("bag", "strip", "own strip", "digits", "own digits")
 SHOWN = [(b, kind) for b in (0, 1, 2) for kind in KINDS] + [(3, "bag"), (3, "strip")]
+BETWEEN = [(1, kind) for kind in KINDS] + [(2, "strip"), (2, "own digits"), (3, "bag")]  # smaller and larger ones stay
 
 
-@pytest.mark.parametrize(("bag", "kind"), SHOWN, ids=lambda v: v if isinstance(v, str) else f"{SIZES[v]} instances")
+@pytest.mark.parametrize(
+    ("bag", "kind"),
+    [pytest.param(*case, marks=[pytest.mark.slow] * (case in BETWEEN)) for case in SHOWN],
+    ids=lambda v: v if isinstance(v, str) else f"{SIZES[v]} instances",
+)
 def test_bags_of_any_size_and_with_long_names(predicted, bag, kind):
     n = SIZES[bag]
     truth, images = np.arange(n) % 4 == 0, np.random.default_rng(2).random((n, 4, 4))

@@ -190,9 +190,9 @@ def full_name(node, names):
     return ".".join([names.get(node.id, node.id), *reversed(parts)])
 
 
-@pytest.mark.parametrize("path", FILES, ids=[str(path.relative_to(SOURCE)) for path in FILES])
-def test_nothing_in_the_source_runs_code_from_data(path):
-    assert breaches(path.read_text(encoding="utf-8")) == []
+def test_nothing_in_the_source_runs_code_from_data():
+    found = {str(path.relative_to(SOURCE)): breaches(path.read_text(encoding="utf-8")) for path in FILES}
+    assert {name: breached for name, breached in found.items() if breached} == {}
 
 
 @pytest.mark.parametrize(

@@ -122,7 +122,10 @@ def score(model, bags, y):
     return roc_auc_score(y, model.predict_dist(bags).log_odds)
 
 
-@pytest.mark.parametrize("estimator", [VGPMIL, partial(VGPMIL, posterior="augmented"), GVGPMIL])
+AUGMENTED = partial(VGPMIL, posterior="augmented")  # as GVGPMIL is
+
+
+@pytest.mark.parametrize("estimator", [VGPMIL, pytest.param(AUGMENTED, marks=pytest.mark.slow), GVGPMIL])
 def test_a_streamed_fit_predicts_as_well_as_one_in_memory(monkeypatch, estimator):
     monkeypatch.setattr(training, "LARGE", 100)
     monkeypatch.setattr(training, "SAMPLED", 300)
@@ -140,7 +143,7 @@ def test_a_streamed_fit_predicts_as_well_as_one_in_memory(monkeypatch, estimator
     np.testing.assert_array_equal(again.predict_proba(test[0]), streamed.predict_proba(test[0]))
 
 
-@pytest.mark.parametrize("estimator", [partial(VGPMIL, posterior="augmented"), GVGPMIL])
+@pytest.mark.parametrize("estimator", [AUGMENTED, GVGPMIL])
 def test_a_streamed_fit_with_a_given_kernel_reaches_the_bound_of_one_in_memory(monkeypatch, estimator):
     monkeypatch.setattr(training, "LARGE", 100)
     bags, y = data(0, n_bags=200)

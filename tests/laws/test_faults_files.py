@@ -80,7 +80,7 @@ def model(nursery, tmp_path_factory):
     """The model of a fit that nothing happened to."""
     folder = tmp_path_factory.mktemp("model")
     frame_of(n_bags=10).to_csv(folder / "train.csv", index=False)
-    done = nursery.run("command", *FIT, "--out", "run", "--checkpoint", "c", cwd=folder)
+    done = nursery.run("sketched_command", *FIT, "--out", "run", "--checkpoint", "c", cwd=folder)
     assert done.code == 0, done.stderr
     return (folder / "run" / "model.safetensors").read_bytes()
 
@@ -107,7 +107,7 @@ def test_f2_a_disk_that_fails_ends_the_fit_and_keeps_the_checkpoint(nursery, mod
         assert loads(tmp_path / "c", "checkpoint")
         faults.add("F2")
         if turn % 5 == 0:
-            assert nursery.run("command", *fit, cwd=tmp_path).code == 0
+            assert nursery.run("sketched_command", *fit, cwd=tmp_path).code == 0
             assert (tmp_path / "run" / "model.safetensors").read_bytes() == model
             shutil.rmtree(tmp_path / "run")
         (tmp_path / "c").unlink(missing_ok=True)

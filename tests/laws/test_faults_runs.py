@@ -18,11 +18,10 @@ FIT = ["--model", "vgpmil", "--n-inducing", "6", "--max-iter", "8", "--quiet"]
 def fit(nursery, folder, data="train.csv", out="run", checkpoint="c", **environment):
     """The model of a fit, and of a prediction with it the table."""
     frame_of(n_bags=10).to_csv(folder / data, index=False)
-    done = nursery.run(
-        "command", "fit", data, "--out", out, "--checkpoint", checkpoint, *FIT, cwd=folder, **environment
-    )
+    saved = ["--out", out, "--checkpoint", checkpoint]
+    done = nursery.run("sketched_command", "fit", data, *saved, *FIT, cwd=folder, **environment)
     assert done.code == 0, done.stderr
-    done = nursery.run("command", "predict", out, data, "--out", "p", "--quiet", cwd=folder, **environment)
+    done = nursery.run("sketched_command", "predict", out, data, "--out", "p", "--quiet", cwd=folder, **environment)
     assert done.code == 0, done.stderr
     return (folder / out / "model.safetensors").read_bytes(), (folder / "p" / "bags.csv").read_bytes()
 
@@ -58,7 +57,7 @@ def test_f8_a_stopped_fit_keeps_its_last_complete_pass(nursery, expected, tmp_pa
             assert "Traceback" not in child.stderr
             assert passes(tmp_path / "c") >= before
             if stopped % 5 == 1:
-                assert nursery.run(*arguments, cwd=tmp_path).code == 0
+                assert nursery.run("sketched_command", *arguments[1:], cwd=tmp_path).code == 0
                 assert (tmp_path / "run" / "model.safetensors").read_bytes() == expected[0]
             stopped += 1
             faults.add("F8")

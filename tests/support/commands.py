@@ -14,7 +14,10 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
+from matplotlib.legend import Legend
+from matplotlib.transforms import Bbox
 from typer.testing import CliRunner
 
 from psimil.cli.main import app
@@ -30,6 +33,8 @@ def sketched():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Figure, "draw_without_rendering", lambda figure: None)
         patch.setattr(Figure, "savefig", lambda figure, stream, **how: stream.write(b"a sketch"))
+        patch.setattr(Axis, "get_tightbbox", lambda axis, renderer=None, **how: None)
+        patch.setattr(Legend, "get_window_extent", lambda legend, renderer=None: Bbox.unit())
         yield
 
 

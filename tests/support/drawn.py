@@ -1,6 +1,6 @@
 """Bags drawn at random over the whole range that the package promises to handle, and how long to go on drawing.
 
-PSIMIL_PROPERTIES=full draws 200 examples of every property, new ones each time; otherwise 15, the same each time.
+PSIMIL_PROPERTIES=full draws 200 examples of every property, new ones each time; otherwise 8, the same each time.
 """
 
 import os
@@ -17,7 +17,7 @@ from psimil.foundations.errors import DataWarning
 
 FULL = os.environ.get("PSIMIL_PROPERTIES") == "full"
 properties = settings(
-    max_examples=200 if FULL else 15,
+    max_examples=200 if FULL else 8,
     derandomize=not FULL,
     database=None,
     deadline=None,

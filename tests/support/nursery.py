@@ -86,6 +86,14 @@ def command(*arguments):
     main(arguments)
 
 
+def sketched_command(*arguments):
+    """The same, with figures that are neither laid out nor rendered."""
+    from commands import sketched
+
+    with sketched():
+        command(*arguments)
+
+
 def digest_and_facts(path):
     """What a model or checkpoint says about itself: the digest of its content, and the rest."""
     data = Path(path).read_bytes()
@@ -146,7 +154,7 @@ def save_with_limit(path, size):
     write(path)
 
 
-TASKS = {task.__name__: task for task in (command, write_without_end, race, save_with_limit)}
+TASKS = {task.__name__: task for task in (command, sketched_command, write_without_end, race, save_with_limit)}
 
 
 def obey(order):
@@ -175,6 +183,7 @@ def serve():
     import matplotlib.pyplot  # noqa: F401
     import pyarrow  # noqa: F401
 
+    import commands  # noqa: F401
     import psimil.cli.config
     import psimil.cli.fitted
     import psimil.cli.score_tables

@@ -42,14 +42,15 @@ def scan_results(n_bags=3, size=8, **how):
 class Page(HTMLParser):
     """A report as its reader's program sees it.
 
-    ``tags`` are its start tags with attributes in order, ``texts`` its text; ``open`` is what was not closed; ``bags``
-    and ``instances`` hold the numbers of the worklist by bag, and of the tables by bag and instance; ``facts`` those
-    of the summary, ``scores`` those of the scores, ``inside`` those of what is found inside bags.
+    ``source`` is what was read, ``tags`` are its start tags with attributes in order, ``texts`` its text; ``open`` is
+    what was not closed; ``bags`` and ``instances`` hold the numbers of the worklist by bag, and of the tables by bag
+    and instance; ``facts`` those of the summary, ``scores`` those of the scores, ``inside`` those of what is found
+    inside bags.
     """
 
     def __init__(self, text):
         super().__init__()
-        self.tags, self.texts, self.open = [], [], []
+        self.source, self.tags, self.texts, self.open = text, [], [], []
         self.bags, self.instances, self.facts, self.scores, self.inside, self.bins = {}, {}, {}, {}, {}, []
         self._article, self._row = None, None
         self.feed(text)

@@ -72,16 +72,22 @@ def folded(text: str, points: float, size: float) -> str:
     >>> folded("one two three", 60.0, 10.0)
     'one two\nthree'
     """
-    from matplotlib.textpath import TextPath
-
     characters = max(1, len(text))
     while characters > 8:
         lines = wrap(text, characters)
-        widest = max(TextPath((0, 0), literal(line), size=size).get_extents().width for line in lines)
+        widest = max(_width(line, size) for line in lines)
         if widest <= 0.96 * points:  # hinting may widen letters
             return "\n".join(lines)
         characters = min(characters - 1, int(characters * 0.96 * points / widest))
     return "\n".join(wrap(text, 8))
+
+
+def _width(line: str, size: float) -> float:
+    """Width of a line in points; outlines of letters, which take a hundred times as long to measure, are not made."""
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import text_to_path
+
+    return float(text_to_path.get_text_width_height_descent(line, FontProperties(size=size), ismath=False)[0])
 
 
 def titled(ax: Axes, text: str, size: float = 11.0, **how: Any) -> None:
