@@ -168,9 +168,9 @@ def test_an_edge_of_its_range_is_a_coupling_too(learned, monkeypatch):
     shard, start, *_ = learned[0]
     monkeypatch.setattr(coupling, "DEVIATION", 0.05)
     monkeypatch.setattr(coupling, "CENTRE", 0.0)
-    assert 0.0 <= learn_coupling(shard, start.gp, start.posterior.m, 0)[1] < 0.1
+    assert 0.0 <= learn_coupling(shard, start.gp, start.posterior, 0)[1] < 0.1
     monkeypatch.setattr(coupling, "CENTRE", MOST)
-    assert learn_coupling(shard, start.gp, start.posterior.m, 0)[1] == pytest.approx(MOST, abs=0.3)
+    assert learn_coupling(shard, start.gp, start.posterior, 0)[1] == pytest.approx(MOST, abs=0.3)
 
 
 def test_known_labels_tell_strong_links_from_none():

@@ -95,8 +95,7 @@ def train(
                 raise InputError(f"streaming and minibatches do not take {what}.")
     fits, origin = list[tuple[Fit, KernelState, Bags, Any]](), rng.bit_generator.state
     auto = options.context == "auto"
-    contexts = contexts_of(execution.begun, warm=previous is not None) if auto else (options.context,)
-    for context in contexts:
+    for context in contexts_of(execution.begun, warm=previous is not None) if auto else (options.context,):
         rng.bit_generator.state = origin
         own, seen = replace(options, context=context), in_context(bags) if context else bags
         if streamed:
