@@ -106,14 +106,7 @@ class Algorithm(Protocol):
         """The rise of a score that early stopping ignores."""
 
     def begin(
-        self,
-        gp: SparseGP,
-        start: Posterior | None,
-        sample: Shard,
-        shards: Shards,
-        warm: Posterior | None,
-        *,
-        whole: bool,
+        self, gp: SparseGP, start: Posterior | None, sample: Shard, shards: Shards, warm: Posterior | None, whole: bool
     ) -> Posterior:
         """The first q(v) of all data from a sample of the bags.
 
@@ -153,14 +146,7 @@ class Variational:
     tolerance: ClassVar[float] = 0.0
 
     def begin(
-        self,
-        gp: SparseGP,
-        start: Posterior | None,
-        sample: Shard,
-        shards: Shards,
-        warm: Posterior | None,
-        *,
-        whole: bool,
+        self, gp: SparseGP, start: Posterior | None, sample: Shard, shards: Shards, warm: Posterior | None, whole: bool
     ) -> Posterior:
         """That of the sample, or about its mode; before minibatches with the precision of all data."""
         found = newton(sample, gp, np.zeros(gp.size)) if start is None else start

@@ -62,14 +62,7 @@ class Augmented:
         return 0.0 if self.learning is None else self.learning.tolerance
 
     def begin(
-        self,
-        gp: SparseGP,
-        start: Posterior | None,
-        sample: Shard,
-        shards: Shards,
-        warm: Posterior | None,
-        *,
-        whole: bool,
+        self, gp: SparseGP, start: Posterior | None, sample: Shard, shards: Shards, warm: Posterior | None, whole: bool
     ) -> Posterior:
         """Near zero: the labels speak first."""
         return KernelState.first(gp).posterior
