@@ -25,7 +25,7 @@ TESTS = {
     "inference": "estimator estimator_training estimator_predict",
     "predictive": "estimator_predict estimator",
     "predictive/aggregates": "aggregate_rules moments calibration prediction estimator_predict",
-    "inference/algorithm": "algorithm monitors fitting_loop teaching_edges life online estimator_training",
+    "inference/algorithm": "algorithm monitors fitting_loop teaching_edges progress online estimator_training",
     "inference/bag_pass": "bag_pass variational algorithm parts estimator_training",
     "predictive/calibration": "calibration_optimum calibration prediction estimator_training",
     "inference/out_of_bag": "out_of_bag cavities estimator",

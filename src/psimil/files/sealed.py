@@ -37,8 +37,8 @@ def seal(path: str | os.PathLike[str], tensors: Tensors, header: dict[str, Any],
     size = int.from_bytes(data[:8], "little")  # safetensors shuffles the metadata: put its header in order
     ordered = json.dumps(json.loads(data[8 : 8 + size]), sort_keys=True, separators=(",", ":")).encode()
     ordered += b" " * (-len(ordered) % 8)
-    content = (len(ordered).to_bytes(8, "little"), ordered, data[8 + size :])
-    atomic_write(as_path(path), lambda stream: stream.writelines(content))
+    content = b"".join((len(ordered).to_bytes(8, "little"), ordered, data[8 + size :]))
+    atomic_write(as_path(path), lambda stream: stream.write(content))
 
 
 def unseal(
