@@ -113,6 +113,29 @@ def test_the_same_training_is_not_done_twice_and_another_is_refused(studies, mod
     fails(train(studies, tmp_path / "new", "--windows", "brain"), 65, "name:level/width")
 
 
+def test_no_command_writes_over_what_it_reads_or_over_a_model(studies, model, tmp_path):
+    """Nothing of the model goes, whichever command is told to overwrite it."""
+
+    def content():
+        return {path.relative_to(model): path.read_bytes() for path in model.rglob("*") if path.is_file()}
+
+    before = content()
+    over = ("--out", model, "--overwrite")
+    fails(call("ct", "predict", studies, "--model", model, "--no-reports", *over), 74, "training or an experiment")
+    fails(call("ct", "index", studies, *over), 74, "training or an experiment")
+    done = call("ct", "train", studies, "--labels", model / "scans.csv", *over, *FEW)
+    fails(done, 74, "scans.csv, which is read, lies in it")
+    fails(call("ct", "index", studies, "--out", studies.parent, "--overwrite"), 74)
+    assert content() == before
+
+
+def test_a_series_that_no_study_has_is_refused(studies, model, tmp_path):
+    fails(call("ct", "index", studies, "--series", "nope"), 65, 'no study has the series "nope"')
+    done = call("ct", "predict", studies, "--model", model, "--out", tmp_path / "run", "--series", "nope")
+    fails(done, 65, 'no study has the series "nope"')
+    assert not (tmp_path / "run").exists()
+
+
 def test_bad_scans_are_listed_in_failures(studies, model, tmp_path):
     write_series(tmp_path / "scans" / "good", SLICES, spacing=20.0, study="good")
     for path in write_series(tmp_path / "scans" / "bad", SLICES, spacing=20.0, study="bad")[:1]:

@@ -2,6 +2,7 @@
 
 import json
 
+import pandas as pd
 import pytest
 import typer
 
@@ -47,6 +48,15 @@ def test_they_may_stand_before_or_after_the_command(table, tmp_path):
         assert json.loads(done.stdout)["training"]["bags"] == 30
     assert "may follow any command" in call("fit", "--help").stdout
     fails(call("info", "--", "--json"), 66, "--json")  # a file of that name
+
+
+def test_a_class_may_be_called_none(table, tmp_path):
+    """Elsewhere the word stands for None."""
+    frame = pd.read_csv(table)
+    frame["label"] = frame["label"].map({0: "some", 1: "none"})
+    frame.to_csv(tmp_path / "named.csv", index=False)
+    done = call("fit", tmp_path / "named.csv", "--positive", "none", "--out", tmp_path / "run", *QUICK, "--json")
+    assert json.loads(done.stdout)["training"]["positive"] == 15
 
 
 def test_every_parameter_of_the_estimator_is_a_setting():

@@ -13,7 +13,7 @@ from psimil.data.bagtable import BagTable
 from psimil.data.tabular import Table
 from psimil.files.csv_table import write_table
 from psimil.foundations.errors import DataWarning, InputError, MissingFile, OutputError
-from psimil.store.tables import read_bags
+from psimil.store.tables import import_bags, read_bags
 
 CSV = """bag,label,f1,f2,instance_label
 b,1,0.5,2,0
@@ -181,6 +181,30 @@ def test_no_such_file_directory_unknown_kind(write, tmp_path):
         read_bags(tmp_path)
     with pytest.raises(InputError, match=r"bags.xlsx: unknown kind of table"):
         read_bags(write("x", "bags.xlsx"))
+
+
+def test_options_that_would_have_no_effect_are_refused(write, tmp_path):
+    """A store has its ids and labels, a folder of bags has no columns, and a table no labels of slides."""
+    path = write("bag,label,size\na,1,0.5\nb,0,0.25\n")
+    store, folder = tmp_path / "store", tmp_path / "folder"
+    import_bags(path, store)
+    (folder / "features").mkdir(parents=True)
+    (folder / "labels").mkdir()
+    for name, y in (("a", 1), ("b", 0)):
+        np.save(folder / "features" / f"{name}.npy", np.ones((2, 3)))
+        np.save(folder / "labels" / f"{name}.npy", np.array(y))
+    for option in ({"bag": "x"}, {"label": "x"}, {"instance_label": "x"}, {"positive": "x"}):
+        with pytest.raises(InputError, match=f"{next(iter(option))}='x' would have no effect"):
+            read_bags(store, **option)
+        with pytest.raises(InputError, match=f"{next(iter(option))}='x' would have no effect"):
+            import_bags(folder, tmp_path / "other", **option)
+    for option in ({"features": ["f"]}, {"drop": ["f"]}, {"labels": {"a": 1}}):
+        with pytest.raises(InputError, match="would have no effect"):
+            import_bags(folder, tmp_path / "other", **option)
+    with pytest.raises(InputError, match="would have no effect"):
+        import_bags(path, tmp_path / "other", labels={"a": 1})
+    assert not (tmp_path / "other").exists()
+    assert import_bags(folder, tmp_path / "other").bags == 2
 
 
 def test_damaged_parquet(write):

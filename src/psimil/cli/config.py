@@ -71,7 +71,8 @@ def build(given: dict[str, Any], file: dict[str, Any]) -> PsiVGPMIL:
             cls = PsiVGPMIL
         else:
             cls, values["density"] = _model(name, gamma, {"vgpmil": VGPMIL, "gvgpmil": GVGPMIL})
-        nulls = {key for key, value in values.items() if str(value) == NONE and not CONSTRAINTS.get(key, FREE)[1](NONE)}
+        free = values.keys() - {"positive"}  # a class may be called so
+        nulls = {key for key in free if str(values[key]) == NONE and not CONSTRAINTS.get(key, FREE)[1](NONE)}
         values |= dict.fromkeys(nulls)
         values.setdefault("random_state", 0)
         estimator = cls(**values) if preset is None else cls.preset(preset, **values)

@@ -40,7 +40,7 @@ def index(
             from psimil.files.environment import environment
             from psimil.files.rundir import opened
 
-            with opened(out, overwrite=options["overwrite"]) as run:
+            with opened(out, overwrite=options["overwrite"], inputs=(directory,)) as run:
                 run.start(environment())
                 run.write_table("series.csv", pd.DataFrame(rows))
                 run.finish()

@@ -41,7 +41,7 @@ def predict(
 
         options = shared(context)
         pipeline = CTPipeline.load(model, device=options["device"])
-        with opened(out, overwrite=options["overwrite"]) as run:
+        with opened(out, overwrite=options["overwrite"], inputs=(directory, model, truth)) as run:
             _, cohort = chosen(directory, options)
             with shell.progress(len(cohort), "reading") as step:
                 known = None if truth is None else read_slice_labels(truth)
@@ -64,7 +64,7 @@ def predict(
             run.finish()
         shell.say(
             *lines,
-            f"bags.csv, instances.csv, figures and reports are in {out}.",
+            f"The tables and all else are in {out}.",
             "Next:",
             *(f"  {line}" for line in ways_to_look(out, "--dicom", directory)),
             NOTE,

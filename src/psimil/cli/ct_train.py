@@ -83,7 +83,8 @@ def train(
             "thickness": options["thickness"], "skip_bad": options["skip_bad"], "labels": digest(labels),
             "feedback": None if feedback is None else digest(feedback),
         }  # fmt: skip
-        work = open_workdir(out, config, key="command", own=OWN, overwrite=options["overwrite"])
+        read = (directory, labels, feedback)
+        work = open_workdir(out, config, key="command", own=OWN, overwrite=options["overwrite"], inputs=read)
         if (out / DONE).is_file():
             shell.say(
                 f"{out} holds this training, finished. Train another with --out, or again with --overwrite.", NOTE

@@ -69,7 +69,7 @@ class PsiVGPMIL(OnlineLearning, BagPredictor, Parameters):
     max_iter : int, default 100
         Passes at most per stage.
     tol : float, default None
-        Passes end where q(v) moves by fewer nats per direction, or "augmented" raises a bag's bound by fewer; 5e-4.
+        Passes end where q(v) moves by fewer nats per direction, 2e-3; "augmented": a bag's bound by fewer, 5e-4.
     accelerate : bool, default True
         Over-relaxed steps of q(v), taken back where they lower the bound; False iterates exactly as in the paper.
     early_stopping : {None, "auc", "log_loss", "out_of_bag"}, default None

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MARKER = "environment.json"  # a directory that holds it is ours; its "files" are those of the run
+LONG_WORK = "config.json"  # settings of work that goes on after a kill, see :mod:`psimil.files.workdir`
 ASIDE = ".psimil-run-"  # where files wait until all of them are written
 PATIENCE = 10.0  # seconds for a viewer to write down what its reader said
 BUSY = "another command is writing to it. Wait until it is done or name another"
@@ -113,7 +114,7 @@ class RunDirectory(OutputFolder):
         if lock is None:
             raise OutputError(f"cannot write {self.path}: {BUSY}.")
         try:
-            _check(self.path, self.overwrite)
+            _check(self.path, self.overwrite, self.own)
             _carry_over(self.path, self.aside, self.own)
             _flush(self.aside)
             exchange(self.aside, self.path)
@@ -141,7 +142,7 @@ def opened(
         When the directory holds something else or an input, cannot be made, or another process writes to it.
     """
     path = Path(os.path.realpath(path)) if path.is_symlink() else path
-    _check(path, overwrite)
+    _check(path, overwrite, own)
     for given in filter(None, inputs):
         if given.resolve().is_relative_to(path.resolve()):
             raise OutputError(f"cannot write {path}: {given.name}, which is read, lies in it. Name another folder.")
@@ -252,7 +253,7 @@ def explained(path: Path) -> Iterator[None]:
         raise OutputError(f"cannot write {path}: {(error.strerror or str(error)).lower()}.") from error
 
 
-def _check(path: Path, overwrite: bool) -> None:
+def _check(path: Path, overwrite: bool, own: Sequence[str]) -> None:
     if path.exists() and not path.is_dir():
         raise OutputError(f"cannot write {path}: it is not a directory.")
     if path.is_dir() and (path.is_mount() or Path.cwd().is_relative_to(path.resolve())):
@@ -263,3 +264,5 @@ def _check(path: Path, overwrite: bool) -> None:
         raise OutputError(f"cannot write {path}: it holds files that are not of a psimil run. Name another.")
     if not overwrite:
         raise OutputError(f"cannot write {path}: a run is there already. Name another or add --overwrite.")
+    if (path / LONG_WORK).is_file() and LONG_WORK not in own:
+        raise OutputError(f"cannot write {path}: it holds a training or an experiment. Name another folder.")

@@ -21,7 +21,7 @@ from psimil.foundations.errors import MissingFile, ModelFileError
 
 Tensors = dict[str, NDArray[Any]]
 
-FORMAT = 1
+FORMAT = 2  # 1 is the seal of 1.0.0, which is read
 MODEL = "model file"
 MAX_BYTES = 2**30
 MAX_HEADER = 2**22

@@ -12,10 +12,10 @@ from typing import Any
 
 from psimil.files.environment import environment
 from psimil.files.folders import is_folder, lock_folder
-from psimil.files.rundir import BUSY, MARKER, PATIENCE, OutputFolder, explained, opened
+from psimil.files.rundir import BUSY, LONG_WORK, MARKER, PATIENCE, OutputFolder, explained, opened
 from psimil.foundations.errors import OutputError
 
-CONFIG, ENVIRONMENT = "config.json", MARKER
+CONFIG, ENVIRONMENT = LONG_WORK, MARKER
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,13 @@ class Workdir(OutputFolder):
 
 
 def open_workdir(
-    path: Path, config: Mapping[str, Any], *, key: str, own: Sequence[str], overwrite: bool = False
+    path: Path,
+    config: Mapping[str, Any],
+    *,
+    key: str,
+    own: Sequence[str],
+    overwrite: bool = False,
+    inputs: Sequence[Path | None] = (),
 ) -> Workdir:
     """Begin work in a directory, or continue what is there.
 
@@ -41,12 +47,13 @@ def open_workdir(
     config : settings of the work; version and commit of the program are added, so that two of them never mix.
     key : a setting that every work of this kind has; it tells our directories from others.
     own : files and folders that ``overwrite`` removes.
+    inputs : what the work reads, which must not lie in a directory that is overwritten.
 
     Raises
     ------
     OutputError
-        When the directory holds something else, or work with other settings or of another version, or another
-        process works in it.
+        When the directory holds something else, an input, or work with other settings or of another version, or
+        another process works in it.
 
     Examples
     --------
@@ -75,7 +82,7 @@ def open_workdir(
         work.write_json(ENVIRONMENT, found)
     if overwrite:
         _unlock(path)
-        with opened(path, overwrite=True, own=(*own, CONFIG, ENVIRONMENT)) as run:
+        with opened(path, overwrite=True, own=(*own, CONFIG, ENVIRONMENT), inputs=inputs) as run:
             run.start(found)
             run.write_json(CONFIG, wanted)
             run.finish()

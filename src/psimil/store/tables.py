@@ -33,11 +33,13 @@ __all__ = ["import_bags", "read_bags"]
 
 Progress = Callable[[int], AbstractContextManager[Callable[[str], None]]]
 
+BAG = "bag"  # column of the bag ids, unless another is named
+
 
 def read_bags(
     path: str | Path,
     *,
-    bag: str = "bag",
+    bag: str = BAG,
     label: str | None = None,
     instance_label: str | None = None,
     features: Names = None,
@@ -97,6 +99,8 @@ def read_bags(
         )
     if path.is_dir():
         if is_store(path):
+            columns = {"bag": None if bag == BAG else bag, "label": label, "instance_label": instance_label}
+            _refuse(columns | {"positive": positive}, f"{path.name} is a store, which has its labels and ids")
             return _of_store(open_store(path).table(), path.name, features, drop, classes, optional=labels_optional)
         raise InputError(f"{path.name} is a directory. Name a file, or a store of psimil data import.")
     labels = {"positive": positive, "classes": classes, "optional": labels_optional}
@@ -108,7 +112,7 @@ def import_bags(
     source: str | Path,
     store: str | Path,
     *,
-    bag: str = "bag",
+    bag: str = BAG,
     label: str | None = None,
     instance_label: str | None = None,
     features: Names = None,
@@ -158,16 +162,20 @@ def import_bags(
     (2, 3, ('size',))
     """
     source, store = as_path(source, "source"), as_path(store, "store")
-    old = read_manifest(store) if append else None
-    if features is None and old is not None and old.feature_names is not None:
-        features = old.feature_names
+    columns = {"bag": bag, "label": label, "instance_label": instance_label}
     options: dict[str, Any] = {"dtype": dtype, "append": append, "overwrite": overwrite}
     steps = progress or (lambda total: nullcontext(lambda note: None))
     if source.is_dir():
-        return _import_folder(_folder(source, labels), store, options, steps)
+        folder = _folder(source, labels)
+        given = columns | {"bag": None if bag == BAG else bag, "features": features, "drop": drop, "positive": positive}
+        _refuse(given, f"{source.name} is a folder of bags, not a table")
+        return _import_folder(folder, store, options, steps)
     if source.exists() and not source.is_file():
         raise InputError(f"{source.name} is not a regular file, which can be read twice. Copy it to one.")
-    columns = {"bag": bag, "label": label, "instance_label": instance_label}
+    _refuse({"labels": labels}, f"{source.name} is no folder of .h5 files")
+    old = read_manifest(store) if append else None
+    if features is None and old is not None and old.feature_names is not None:
+        features = old.feature_names
     found = _source(source, columns, features, drop, {"positive": positive})
     return _import_table(found, store, options, steps)
 
@@ -210,8 +218,16 @@ def _told(chunks: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
         yield chunk
 
 
+def _refuse(given: Mapping[str, Any], why: str) -> None:
+    """Refuse options that would have no effect."""
+    for option, value in given.items():
+        if value is not None:
+            raise InputError(f"{why}: {option}={value!r} would have no effect. Leave it out.")
+
+
 def _folder(source: Path, labels: Mapping[str, int] | str | Path | None) -> TorchmilFolder | H5Folder:
     if (source / FEATURES).is_dir():
+        _refuse({"labels": labels}, f"{source.name} is a torchmil folder, which has its labels")
         return TorchmilFolder(source, labels_optional=True)
     if any(source.glob("*.h5")):
         return H5Folder(source, labels)

@@ -266,5 +266,5 @@ def test_files_of_another_kind_or_a_later_format_are_refused(tmp_path):
     with pytest.raises(ModelFileError, match="is something else: a something"):
         load_weights(path)
     write_tensors(path, KIND, {"a": np.zeros(1)}, {"format": FORMAT + 1})
-    with pytest.raises(ModelFileError, match="made by version 2, this is version 1"):
+    with pytest.raises(ModelFileError, match=f"made by version {FORMAT + 1}, this is version {FORMAT}"):
         load_weights(path)

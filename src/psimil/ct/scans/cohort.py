@@ -101,6 +101,9 @@ class Cohort:
                 f"rules must be ReadingRules, got {type(rules).__name__}. Write e.g. ReadingRules(skip_bad=True)."
             )
         rules = rules or ReadingRules()
+        known = {series.id for study in studies for series in study.series}
+        if unknown := [name for name in rules.series if name not in known]:
+            raise InputError(f'no study has the series "{unknown[0]}". psimil ct index lists the ids of all series.')
         readable, chosen, failures = [], [], []
         for study in studies:
             wanted = next((series.id for series in study.series if series.id in rules.series), None)
