@@ -108,7 +108,6 @@ def test_the_measured_intervals_hold_what_those_of_the_oracle_hold():
     assert (size.loc["sampled", "difference"].abs() < 0.02).all()
 
 
-@pytest.mark.xfail(strict=True, reason="missed on real data as measured; the cause is not known")
 def test_the_measured_posteriors_are_close_to_long_sampling_on_real_data():
     real = over_seeds(pd.read_csv(IMAGES / "gap-real.csv")).set_index(["posterior", "data"])
     assert len(real.loc["variational"]) == 4
