@@ -103,3 +103,12 @@ def test_texts_are_read_by_the_rule_of_the_parameter(name, text, value):
 def test_a_command_on_scans_refuses_what_does_not_concern_it(tmp_path, command, option):
     paths = {"phantom": [tmp_path / "a"], "demo": [], "index": [tmp_path], "predict": [tmp_path]}[command]
     fails(call("ct", command, *paths, option), 2, f"No such option: {option.partition('=')[0]}")
+
+
+def test_commands_on_scans_name_the_options_of_their_group_that_they_take():
+    shown = {name: " ".join(call("ct", name, "--help").stdout.split()) for name in ("index", "predict", "demo")}
+    assert (
+        "Also takes --allow-modality, --max-pixels, --overwrite, --series, --show-ids, --thickness;" in shown["index"]
+    )
+    assert "--skip-bad" in shown["predict"] and "--seed" not in shown["predict"]
+    assert "Also takes --seed; see psimil ct --help." in shown["demo"]

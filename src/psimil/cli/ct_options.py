@@ -71,6 +71,19 @@ def _ct(
             raise UsageProblem(f"No such option: {param.opts[0]} (of psimil ct {command}).")
 
 
+def also(command: str) -> str:
+    """What the help of a command says of the group's options that it takes.
+
+    Examples
+    --------
+    >>> also("demo")
+    'Also takes --seed; see psimil ct --help.'
+    """
+    named = {"modalities": "allow-modality"}
+    spelt = sorted(f"--{named.get(name, name.replace('_', '-'))}" for name in USED[command])
+    return f"Also takes {', '.join(spelt)}; see psimil ct --help."
+
+
 def shared(context: typer.Context) -> dict[str, Any]:
     """The options of the group, for one of its commands."""
     assert context.parent is not None  # commands of the group have it above them

@@ -13,7 +13,6 @@ from psimil.cli.exits import report
 
 STAY = ("--help", "--version")  # mean what they follow
 EVERYWHERE = "--json, --quiet and --debug may follow any command; see psimil --help."
-OF_CT = "Options of psimil ct --help that concern the command may follow it, too."
 
 
 class Group(TyperGroup):

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from psimil.cli.ct_index import index
-from psimil.cli.ct_options import ct
+from psimil.cli.ct_options import also, ct
 from psimil.cli.ct_predict import predict as ct_predict
 from psimil.cli.ct_synthetic import demo as ct_demo
 from psimil.cli.ct_synthetic import phantom
@@ -20,7 +20,7 @@ from psimil.cli.data import data
 from psimil.cli.demo import demo
 from psimil.cli.exits import TERMINATED, set_debug
 from psimil.cli.fit import fit
-from psimil.cli.groups import EVERYWHERE, OF_CT, Root, group
+from psimil.cli.groups import EVERYWHERE, Root, group
 from psimil.cli.info import info
 from psimil.cli.predict import evaluate, predict
 from psimil.cli.report import report
@@ -61,7 +61,7 @@ ON_SCANS: tuple[Callable[..., None], ...] = (index, train, ct_predict, phantom, 
 for command in COMMANDS:
     app.command(cls=CommandWithSettings if command is fit else None, epilog=EVERYWHERE)(command)
 for command in ON_SCANS:
-    ct.command(epilog=f"{OF_CT} {EVERYWHERE}")(command)
+    ct.command(epilog=f"{also(command.__name__)} {EVERYWHERE}")(command)
 app.add_typer(ct)
 app.add_typer(data)
 
