@@ -38,7 +38,7 @@ def main() -> None:
     parts = [] if arguments.page_only else arguments.only or list(PARTS)
     settings = QUICK if arguments.quick else Settings()
     for part in parts:
-        facts[part] = measure(part, settings, arguments.data, folder)
+        facts[part] = json.loads(json.dumps(measure(part, settings, arguments.data, folder)))  # as it will be read
         known = {name: facts[name] for name in PARTS if name in facts}
         atomic_write(written, lambda stream, known=known: stream.write(json.dumps(known, indent=1).encode() + b"\n"))
     if not all((folder / f"{name}.csv").exists() for name in TABLES):
