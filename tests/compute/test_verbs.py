@@ -121,6 +121,19 @@ def test_single_precision_is_added_up_in_double(backend):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=2e-3)
 
 
+def test_products_of_double_rows_may_be_worked_out_in_single_precision():
+    """The symmetric ones alone, to single rounding; sums with them stay exact."""
+    rng = np.random.default_rng(6)
+    V, weights = rng.normal(size=(3000, 6)), rng.normal(size=3000)
+    gram, sums = NUMPY.weighted_sums(V, weights, weights, np.float32)
+    exact = V.T @ (weights[:, None] * V)
+    assert gram.dtype == np.float64
+    rounding = np.finfo(np.float32).eps * (np.abs(V).T @ (np.abs(weights)[:, None] * np.abs(V)))  # of all that is added
+    assert (np.abs(gram - exact) < 10 * rounding).all()
+    assert np.abs(gram - exact).max() > 1e-9
+    np.testing.assert_allclose(sums, V.T @ weights, **CLOSE)
+
+
 def test_chunks_change_no_more_than_rounding(monkeypatch):
     rng = np.random.default_rng(5)
     V, weights, G = rng.normal(size=(1000, 6)), rng.normal(size=1000), rng.normal(size=(3, 1000))

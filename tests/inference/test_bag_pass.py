@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from problems import CUSTOM, labellings, log_psi, make, name, offsets_of, rbf
+from psimil.compute.numpy_backend import NumpyBackend
 from psimil.foundations.logistic import antithetic_draws
 from psimil.inference.bag_pass import CACHED, BagSums, Draws, bag_pass_over, run_bag_pass
 from psimil.inference.sampled import GradientTask
@@ -171,6 +172,24 @@ def test_single_precision_stays_close():
         found.append(run_bag_pass(problem, gp, Draws.single(antithetic_draws(gp.size, 16, seed=0)))[1])
     assert found[1].curvature.dtype == found[1].likelihood.dtype == np.float64
     assert_same(found[1], found[0], rtol=2e-4, atol=2e-3)
+
+
+def test_products_are_single_where_draws_are_but_not_before_they_are_whitened(monkeypatch):
+    """Whitening sums afterwards magnifies their rounding, so these stay in double precision."""
+    asked, sums = [], NumpyBackend.weighted_sums
+
+    def spied(self, V, weights, linear, precision=float):
+        asked.append(np.dtype(precision))
+        return sums(self, V, weights, linear, precision)
+
+    monkeypatch.setattr(NumpyBackend, "weighted_sums", spied)
+    problem, gp = make(7, (5,) * 40, D=4, M=15, lengthscale=0.5, bias=3.0, residual="projected")
+    draws = Draws.single(antithetic_draws(gp.size, 16, seed=0), many=True)
+    kept, streamed = replace(problem, keep=True), replace(problem, keep=False)
+    assert streamed.unwhitened(gp) and not kept.unwhitened(gp)
+    found = [run_bag_pass(one, gp, draws)[1] for one in (kept, streamed)]
+    assert asked == [np.dtype(np.float32), np.dtype(np.float64)]
+    assert_same(found[0], found[1], rtol=1e-4, atol=1e-3)
 
 
 def test_weight_two_is_the_bag_twice_and_weight_zero_is_none():
