@@ -57,11 +57,12 @@ def installed(name: str) -> Distribution | None:
 
 
 def licences(found: Distribution) -> list[dict[str, Any]]:
-    """The licence of a project, as an expression where it gives one."""
+    """The licence of a project: as an expression where it gives one, else by name, else the title of its text."""
     if expression := found.metadata.get("License-Expression"):
         return [{"expression": expression}]
     names = [c.removeprefix(LICENCE) for c in found.metadata.get_all("Classifier") or () if c.startswith(LICENCE)]
-    short = (found.metadata.get("License") or "").strip().splitlines()[:1]
+    text = found.read_text("licenses/LICENSE") or ""
+    short = (found.metadata.get("License") or text).strip().splitlines()[:1]
     return [{"license": {"name": name}} for name in names or [line for line in short if len(line) < 80]]
 
 
