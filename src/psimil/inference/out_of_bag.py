@@ -13,6 +13,7 @@ one posterior, and a score that ranks bags compares these (:func:`psimil.results
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -21,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psimil.compute.numpy_backend import NUMPY
+from psimil.foundations.errors import DataWarning
 from psimil.foundations.linalg import floored, multiply_upper, solve_lower
 from psimil.foundations.logistic import antithetic_draws, softplus
 from psimil.inference.algorithm import Record
@@ -28,19 +30,23 @@ from psimil.inference.options import Options
 from psimil.inference.prediction import BagLayout, Prediction
 from psimil.inference.shards import Shard
 from psimil.inference.sites import Curvature
+from psimil.inference.sparse_gp import Scaling, SparseGP
 from psimil.inference.thresholds import bag_threshold, taught
 from psimil.inference.trained import TrainedModel
 from psimil.model.bag_likelihoods import Labels
 from psimil.model.bag_ranges import BagRange, rows_of_bags, split_bags
+from psimil.model.inducing import choose_inducing
 from psimil.predictive.aggregates import DRAWS, Dependence, dependence_of, joined, stretch
 from psimil.predictive.calibration import LatentBags
 from psimil.predictive.drawn import summed_out
+from psimil.predictive.novelty import Novelty
 
 Array = NDArray[Any]
 
 FLOOR = 1e-6  # smallest eigenvalue, relative to q(v), of a precision that a fold has been taken out of
 FOLDS = 10
 MOST_NUMBERS = 1 << 24  # of V that a fold may have; larger data have more folds
+NOVELTY_BAGS, NOVELTY_ROWS = 1000, 25  # bags, and instances for every inducing point, that tell what is far
 ROWS = 2048  # instances whose draws are worked out at a time
 
 
@@ -50,6 +56,34 @@ class Cavity(NamedTuple):
     mean: Array
     variance: Array
     dependence: Dependence
+
+
+def learn_novelty(shard: Shard, fold: Array, gp: SparseGP, scaling: Scaling, options: Options, seed: int) -> Novelty:
+    """From how far new bags are: bags of even folds are new to those of odd folds, and the other way round.
+
+    As many folds are looked at as are enough.
+
+    Parameters
+    ----------
+    fold : (B,) of each bag.
+    scaling : from which the shard's features come.
+    """
+    share = max(NOVELTY_BAGS / len(fold), 2 * NOVELTY_ROWS * len(gp.Z) / len(shard.X))
+    folds = 2 * int(np.ceil(0.5 * share * (fold.max() + 1)))
+    counted = np.flatnonzero((shard.weights > 0) & (fold < folds))
+    rows, starts = rows_of_bags(shard.labels.offsets, counted)
+    raw, positive = scaling.invert(shard.X[rows]), shard.labels.spread(shard.labels.T)[rows] == 1
+
+    def placed(chosen: Array) -> tuple[Array, Array]:
+        own = Scaling.fit(raw[chosen], own=0) if options.standardize else scaling
+        X, rng = own.apply(raw), np.random.default_rng(seed)
+        if options.inducing_points is not None:
+            return own.apply(options.inducing_points), X
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DataWarning)  # half of the bags need not have as many distinct instances
+            return choose_inducing(X[chosen], positive[chosen], len(gp.Z), options.inducing, gp.kernel, rng), X
+
+    return Novelty.learn(starts, fold[counted] % 2 == 0, placed)
 
 
 def deal(T: Array, keys: Array, columns: int, instances: int) -> Array:

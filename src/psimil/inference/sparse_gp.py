@@ -64,7 +64,7 @@ class Scaling:
                 DataWarning,
                 stacklevel=3,
             )
-        elif spoken.all():
+        elif len(spoken) and spoken.all():
             warnings.warn("all features are constant; instances cannot be told apart.", DataWarning, stacklevel=3)
         usable = ~constant & (scale > 0) & np.isfinite(scale)
         return cls(location, np.where(usable, scale, 1.0))

@@ -24,7 +24,7 @@ from psimil.inference.context_choice import NONE, context_evidence, contexts_of,
 from psimil.inference.coupling import learn_coupling, learned_coupling
 from psimil.inference.kernel_learning import learn_kernel
 from psimil.inference.options import Execution, Options, Progress
-from psimil.inference.out_of_bag import OutOfBag, log_predictive, out_of_bag, out_of_bag_score
+from psimil.inference.out_of_bag import OutOfBag, learn_novelty, log_predictive, out_of_bag, out_of_bag_score
 from psimil.inference.prediction import BagLayout
 from psimil.inference.preparation import (
     Prepared,
@@ -44,7 +44,6 @@ from psimil.model.bags import Bags
 from psimil.model.context import in_context
 from psimil.model.densities import HyperbolicSecant, is_logistic, warn_if_runaway
 from psimil.model.inducing import choose_inducing
-from psimil.predictive.novelty import Novelty
 
 Array = NDArray[Any]
 Callback = Callable[[dict[str, Any]], Any]
@@ -256,10 +255,9 @@ class Fit:
             return float(roc_auc_score(T, log_odds))
         return float(log_predictive(log_odds, T).mean())
 
-    def _with_points(self, gp: SparseGP, shard: Shard, size: int, rng: np.random.Generator | None = None) -> SparseGP:
+    def _with_points(self, gp: SparseGP, shard: Shard, size: int) -> SparseGP:
         """The same kernel with inducing points chosen from the instances of a shard."""
-        positive = shard.labels.spread(shard.labels.T) == 1
-        rng = np.random.default_rng(self.seed) if rng is None else rng
+        positive, rng = shard.labels.spread(shard.labels.T) == 1, np.random.default_rng(self.seed)
         return gp.rebuilt(gp.kernel, choose_inducing(shard.X, positive, size, self.options.inducing, gp.kernel, rng))
 
     def _model(self, record: Record) -> TrainedModel:
@@ -279,7 +277,8 @@ class Fit:
         tell(THRESHOLDS, 0, 1)
         model = taught(self._model(record), unseen, self.options)
         if self.algorithm.joint:
-            model = replace(model, novelty=Novelty.learn(record.gp.Z, shard.X, shard.labels.offsets))
+            known = learn_novelty(shard, fold, record.gp, model.scaling, self.options, self.seed)
+            model = replace(model, novelty=known)
         if self.options.posterior == "sampled":
             chains = sample(log_posterior(self.shards, record.gp), record.posterior, np.random.default_rng(self.seed))
             warn_if_bad(chains)

@@ -6,13 +6,15 @@ surer of garbage than of its own training bags. The novelty of an instance is
     nu = 1 - 2^(-d^2 / d0^2),    d the distance to the nearest inducing point,
 
 1/2 at d0, the distance that one new bag in a hundred is to have an instance beyond, by a limit that allows for how few
-training bags it is learned from. Past it the latent value goes back to
-what was known before any data: mean and variance are those of the posterior mixed with those of the prior in the
-proportion w = max(2 nu - 1, 0), so that predictions for ordinary instances stay as they are.
+training bags it is learned from. Each half of them is new to scaling and inducing points that the other half makes.
+Past d0 the latent value goes back to what was known before any data: mean and variance are those of the posterior mixed
+with those of the prior in the proportion w = max(2 nu - 1, 0), so that predictions for ordinary instances stay as they
+are.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -42,15 +44,23 @@ class Novelty:
     square: float
 
     @classmethod
-    def learn(cls, Z: Array, X: Array, offsets: Array) -> Self:
-        """d0 from training bags, each seen as if its own instances had not helped to place inducing points.
+    def learn(cls, offsets: Array, half: Array, placed: Callable[[Array], tuple[Array, Array]]) -> Self:
+        """d0 from training bags: how far those of one half lie from the inducing points of the other.
+
+        A bag helps to place the points and to scale the features, and so lies nearer to them than a new bag would.
 
         Parameters
         ----------
-        Z, X : (M, D) inducing points and (N, D) instances in model coordinates.
         offsets : (B + 1,) first instance of each bag.
+        half : (B,) whether a bag is in the first half.
+        placed : inducing points (M, D) and all instances (N, D), both as they would be if the chosen instances (N,)
+            were all there are.
         """
-        highest = np.maximum.reduceat(squares_without_own_bag(Z, X, offsets), offsets[:-1])
+        highest, one = np.empty(len(half)), half.all() or not half.any()
+        for bags in (half, ~half):
+            if bags.any():
+                Z, X = placed(np.repeat(bags if one else ~bags, np.diff(offsets)))
+                highest[bags] = np.maximum.reduceat(nearest_squares(X, Z), offsets[:-1])[bags]
         return cls(max(upper_limit(highest, EXCEEDED), float(np.finfo(float).tiny)))
 
     def of_squares(self, square: Array) -> Array:
@@ -60,7 +70,7 @@ class Novelty:
 
     def of(self, X: Array, Z: Array) -> Array:
         """(N,) novelty of instances X (N, D) for inducing points Z (M, D), both in model coordinates."""
-        return self.of_squares(nearest_points(X, Z)[1])
+        return self.of_squares(nearest_squares(X, Z))
 
 
 def upper_limit(values: Array, exceeded: float) -> float:
@@ -83,25 +93,6 @@ def upper_limit(values: Array, exceeded: float) -> float:
     u = float(ordered[-m - 1]) if m < B else 0.0
     c = float(((m + 1) / ((B + 1) * exceeded)) ** (1.0 / m)) - 1.0
     return u + c * float((ordered[-m:] - u).sum())
-
-
-def squares_without_own_bag(Z: Array, X: Array, offsets: Array) -> Array:
-    """(N,) squared distance of each instance to the nearest inducing point, about as it were without its own bag.
-
-    Inducing points are means of the instances next to them. Without the k of the bag among n, the mean would be further
-    off by n / (n - k); where there is no other bag, the point would not be there. Nor would others of this bag alone.
-    """
-    bag = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-    nearest, square = nearest_points(X, Z)
-    _, group, own = np.unique(bag * len(Z) + nearest, return_inverse=True, return_counts=True)
-    n = np.bincount(nearest, minlength=len(Z))[nearest]
-    rest = n - own[group]
-    owner = np.full(len(Z), -1)  # the only bag of a point; -1 for none
-    owner[nearest[rest == 0]] = bag[rest == 0]
-    _, others = nearest_points(X, Z, hidden=(bag, owner, nearest))
-    moved = np.where(rest > 0, square * np.square(n / np.maximum(rest, 1)), np.inf)
-    found = np.minimum(moved, others)
-    return np.where(np.isfinite(found), found, square)
 
 
 def reverted(latent: tuple[Array, Array], prior: tuple[float, Array], novelty: Array) -> tuple[Array, Array]:
@@ -134,32 +125,22 @@ def widened(deviations: Array, own: Array, wanted: Array, shared: Array) -> Arra
     return np.asarray(deviations * np.minimum(stretch(own, wanted), 1.0) + more)
 
 
-def nearest_points(X: Array, Z: Array, hidden: tuple[Array, Array, Array] | None = None) -> tuple[Array, Array]:
-    """(N,) index of the nearest of the points Z (M, D) to each row of X (N, D), and the squared distance to it.
-
-    Parameters
-    ----------
-    hidden : (N,) bag of each row, (M,) bag of each point whose own rows shall not see it, and (N,) a point that the row
-        shall not see; a row that sees none has an infinite distance.
+def nearest_squares(X: Array, Z: Array) -> Array:
+    """(N,) squared distance of each row of X (N, D) to the nearest of the points Z (M, D).
 
     Examples
     --------
-    >>> nearest_points(np.array([[0.0], [4.0]]), np.array([[1.0], [6.0]]))
-    (array([0, 1]), array([1., 4.]))
+    >>> nearest_squares(np.array([[0.0], [4.0]]), np.array([[1.0], [6.0]]))
+    array([1., 4.])
     """
-    index, square = np.empty(len(X), dtype=np.int64), np.empty(len(X))
-    step, lengths = chunk_rows(len(Z)), np.vecdot(Z, Z)
+    square, step, lengths = np.empty(len(X)), chunk_rows(len(Z)), np.vecdot(Z, Z)
 
     def part(start: int) -> None:
         rows = slice(start, start + step)
         x = np.asarray(X[rows], dtype=np.float64)
-        distances = lengths - 2.0 * (x @ Z.T)
-        if hidden is not None:
-            distances[hidden[0][rows, None] == hidden[1]] = np.inf
-            distances[np.arange(len(x)), hidden[2][rows]] = np.inf
-        index[rows] = best = distances.argmin(axis=1)
-        square[rows] = np.maximum(distances[np.arange(len(x)), best] + np.vecdot(x, x), 0.0)
+        nearest = (lengths - 2.0 * (x @ Z.T)).min(axis=1)
+        square[rows] = np.maximum(nearest + np.vecdot(x, x), 0.0)
 
     for _ in ordered_map(part, range(0, len(X), step)):
         pass
-    return index, square
+    return square
