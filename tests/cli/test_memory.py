@@ -1,6 +1,7 @@
-"""A limit on memory that leaves BLAS no buffer ends a fit with a line, not in a wait without end."""
+"""A limit on memory that leaves BLAS no buffer ends a fit with a line, and SIGTERM ends one that hears nothing."""
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -29,3 +30,55 @@ def test_f12_a_fit_in_too_little_memory_is_refused(tmp_path, faults, megabytes):
     assert (done.returncode, done.stderr[:21]) == (70, "error: out of memory."), done.stderr
     assert os.listdir(tmp_path) == ["t.csv"]
     faults.add("F12")
+
+
+BUSY = """
+import signal, sys, numpy as np
+import psimil.__main__ as command
+command.GRACE = 0.2
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(command.TERMINATED))
+command.end_after_grace()
+A = np.ones((5000, 5000))
+try:
+    print("busy", flush=True)
+    while True:
+        A @ A
+finally:
+    print("in order", flush=True)
+"""
+
+
+@pytest.mark.parametrize(("size", "said"), [(5000, ""), (50, "in order\n")])
+def test_f8_sigterm_ends_a_process_that_does_not_come_back(faults, size, said):
+    """A product of seconds hears no signal before it is over; between small ones files are closed as always."""
+    script = BUSY.replace("5000", str(size))
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    process = subprocess.Popen([sys.executable, "-c", script], env=environment, stdout=subprocess.PIPE, text=True)
+    with process:
+        assert process.stdout.readline() == "busy\n"
+        process.send_signal(signal.SIGTERM)
+        assert process.stdout.read() == said
+    assert process.returncode == 143
+    faults.add("F8")
+
+
+def test_f8_sigterm_to_a_child_does_not_end_its_parent(faults):
+    script = """
+import os, signal, time
+import psimil.__main__ as command
+command.GRACE = 0.0
+command.end_after_grace()
+signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+if (child := os.fork()) == 0:
+    time.sleep(60)
+    os._exit(1)
+time.sleep(0.3)
+os.kill(child, signal.SIGTERM)
+ended = os.waitpid(child, 0)[1]
+time.sleep(0.3)
+print("alive", ended, flush=True)
+"""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.returncode) == ("alive 0\n", 0), done.stderr
+    faults.add("F8")
