@@ -29,6 +29,7 @@ NEIGHBOURS = {
     "cluster": CORE | {"files", "store", "paper"},
     "estimators": CORE | {"version", "files", "store", "cluster", "paper"},
     "results": CORE | {"version", "files", "data", "estimators"},
+    "export": CORE | {"version", "files", "estimators", "results"},
     "figures": {"foundations", "model", "files", "results"},
     "paper.baselines": {"foundations", "model", "inference", "estimators"},
     "paper.figures": {"foundations", "results", "figures"},

@@ -60,6 +60,10 @@ class RowClassifier(ClassifierMixin, BaseEstimator):
         bags = self._checked(X)
         return self.inner_.predict_proba(bags)[:, : len(self.classes_)]
 
+    def predict_log_proba(self, X):
+        bags = self._checked(X)
+        return self.inner_.predict_log_proba(bags)[:, : len(self.classes_)]
+
     def decision_function(self, X):
         bags = self._checked(X)
         return self.inner_.decision_function(bags)

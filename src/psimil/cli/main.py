@@ -19,6 +19,7 @@ from psimil.cli.ct_train import train
 from psimil.cli.data import data
 from psimil.cli.demo import demo
 from psimil.cli.exits import TERMINATED, set_debug
+from psimil.cli.export import export
 from psimil.cli.fit import fit
 from psimil.cli.groups import EVERYWHERE, Root, group
 from psimil.cli.info import info
@@ -56,7 +57,7 @@ def _root(
         typer.echo(context.get_help())
 
 
-COMMANDS: tuple[Callable[..., None], ...] = (demo, fit, predict, evaluate, view, report, info, reproduce)
+COMMANDS: tuple[Callable[..., None], ...] = (demo, fit, predict, evaluate, view, report, info, export, reproduce)
 ON_SCANS: tuple[Callable[..., None], ...] = (index, train, ct_predict, phantom, ct_demo)
 for command in COMMANDS:
     app.command(cls=CommandWithSettings if command is fit else None, epilog=EVERYWHERE)(command)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from psimil.foundations.errors import NotFitted
 from psimil.inference.trained import TrainedModel
 from psimil.model.kernels import Kernel
 from psimil.model.labels import Classes
@@ -87,6 +88,10 @@ class FittedAttributes:
     def __sklearn_is_fitted__(self) -> bool:
         """Whether fit or load has been called."""
         return hasattr(self, "model_")
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "model_"):
+            raise NotFitted("this model is not fitted. Call fit() or load a model.")
 
     @property
     def _positive_is_last(self) -> bool:

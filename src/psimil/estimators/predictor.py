@@ -1,9 +1,7 @@
-"""What a fitted model does: predict for bags and instances, and write itself to a file."""
+"""What a fitted model does: predict for bags and instances, and score itself."""
 
 from __future__ import annotations
 
-import os
-import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 
@@ -13,33 +11,28 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils import Tags
 
-from psimil.estimators.fitted import FittedAttributes
 from psimil.estimators.inputs import check_fingerprint_of, features_of, read_bags
-from psimil.estimators.online import changed_since
-from psimil.estimators.parameters import check_parameters, resolved
-from psimil.files.model_file import ModelFile, save_model
-from psimil.foundations.errors import DataWarning, InputError, NotFitted
+from psimil.estimators.parameters import check_parameters
+from psimil.estimators.stored import Stored
+from psimil.foundations.errors import InputError
+from psimil.foundations.logistic import softplus
 from psimil.inference.predicted_ranges import RANGE_ROWS, predict_ranges
 from psimil.inference.prediction import Prediction
 from psimil.model.bags import Bags
 from psimil.model.densities import Density, HyperbolicSecant
 from psimil.model.labels import values_of_bags
-from psimil.version import VERSION
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Array = NDArray[Any]
 
-_NOT_STORED = ("device", "inducing_points", "random_state", "verbose", "warm_start", "feature_fingerprint")
 
-
-class BagPredictor(FittedAttributes, ClassifierMixin, BaseEstimator):
+class BagPredictor(Stored, ClassifierMixin, BaseEstimator):
     """The methods of an estimator that need nothing but ``model_``, a TrainedModel, and what its data were called."""
 
     _default_density: ClassVar[Density] = HyperbolicSecant()
     density: Density | None
-    feature_fingerprint: str | None
 
     def predict_dist(
         self,
@@ -129,6 +122,26 @@ class BagPredictor(FittedAttributes, ClassifierMixin, BaseEstimator):
         """
         prob = self.predict_dist(bags, bag_ids=bag_ids).prob
         return np.column_stack([1.0 - prob, prob] if self._positive_is_last else [prob, 1.0 - prob])
+
+    def predict_log_proba(self, bags: Any, *, bag_ids: Any = None) -> Array:
+        """(B, 2) logarithms of :meth:`predict_proba`, finite where those have rounded to 0.
+
+        Parameters
+        ----------
+        bags, bag_ids : as of :meth:`predict_dist`.
+
+        Examples
+        --------
+        >>> from psimil import VGPMIL
+        >>> from psimil.datasets import make_bags
+        >>> bags, y, _ = make_bags(n_bags=8, seed=1)
+        >>> clf = VGPMIL(n_inducing=4, max_iter=2, tol=0.0, random_state=0).fit(bags, y)
+        >>> bool(np.allclose(np.exp(clf.predict_log_proba(bags)), clf.predict_proba(bags)))
+        True
+        """
+        log_odds = self.predict_dist(bags, bag_ids=bag_ids).log_odds
+        log_odds = log_odds if self._positive_is_last else -log_odds
+        return np.column_stack([-softplus(log_odds), -softplus(-log_odds)])
 
     def decision_function(self, bags: Any, *, bag_ids: Any = None) -> Array:
         """(B,) log-odds of ``classes_[1]`` minus those of the threshold: above 0 where ``predict`` says it.
@@ -245,36 +258,6 @@ class BagPredictor(FittedAttributes, ClassifierMixin, BaseEstimator):
         weights = None if sample_weight is None else values_of_bags(sample_weight, found, "weights")
         return float(accuracy_score(values_of_bags(y, found), self.predict(found), sample_weight=weights))
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to a safetensors file, atomically; it holds no training rows.
-
-        Examples
-        --------
-        >>> import tempfile
-        >>> from pathlib import Path
-        >>> from psimil import VGPMIL, PsiVGPMIL
-        >>> from psimil.datasets import make_bags
-        >>> bags, y, _ = make_bags(n_bags=8, seed=1)
-        >>> clf = VGPMIL(n_inducing=4, max_iter=2, tol=0.0, random_state=0).fit(bags, y)
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     clf.save(Path(folder) / "model.safetensors")
-        ...     again = PsiVGPMIL.load(Path(folder) / "model.safetensors")
-        >>> bool((again.predict_proba(bags) == clf.predict_proba(bags)).all())
-        True
-        """
-        self._check_fitted()
-        check_parameters({"feature_fingerprint": self.feature_fingerprint})
-        parameters = {k: v for k, v in resolved(self).items() if k not in _NOT_STORED}  # of a PsiVGPMIL, as it loads
-        changed = {name: value for name, value in changed_since(self).items() if name in parameters}
-        if changed:
-            warnings.warn(
-                f"{', '.join(changed)} changed since the fit; the file says what the model was fitted with.",
-                DataWarning,
-                stacklevel=2,
-            )
-        known = (self.feature_fingerprint, self.training_counts_, VERSION, self._feature_names, self._classes)
-        save_model(path, ModelFile(self.model_, parameters | changed, *known))
-
     def __sklearn_tags__(self) -> Tags:
         """One sample is a bag, not a row; labels are binary."""
         tags = super().__sklearn_tags__()
@@ -283,10 +266,6 @@ class BagPredictor(FittedAttributes, ClassifierMixin, BaseEstimator):
         tags.classifier_tags.multi_class = False
         tags.no_validation = True
         return tags
-
-    def _check_fitted(self) -> None:
-        if not hasattr(self, "model_"):
-            raise NotFitted("this model is not fitted. Call fit() or load a model.")
 
     def _bags(self, bags: Any, bag_ids: Any = None) -> Bags:
         """The bags with the features of the fitted model in its order."""

@@ -16,7 +16,7 @@ from psimil.foundations.logistic import WIDE, gauss_hermite, sigmoid, softplus, 
 Array = NDArray[Any]
 
 _ROWS = 2048
-_TINY = 1e-280
+TINY_MEAN = 1e-280  # of s or 1 - s, below which it is taken from the tail of a Gaussian
 NARROW = 0.5  # up to this variance 16 Gauss-Hermite nodes give ten digits
 LARGEST_LATENT = 1e149  # of a mean or a standard deviation; moments square them
 
@@ -131,7 +131,7 @@ def _moments(mu: Array, s2: Array, f: Array, w: Array) -> tuple[Array, Array, Ar
         log_p = np.where(mean_s < 0.5, np.log(mean_s), np.log1p(-np.minimum(mean_q, 0.5)))
         log_q = np.where(mean_q < 0.5, np.log(mean_q), np.log1p(-np.minimum(mean_s, 0.5)))
     for log_mean, small, sign in ((log_p, mean_s, 1.0), (log_q, mean_q, -1.0)):
-        far = (small <= _TINY) | ((s2 > WIDE) & (sign * mu < -6.0 * np.sqrt(s2)))
+        far = (small <= TINY_MEAN) | ((s2 > WIDE) & (sign * mu < -6.0 * np.sqrt(s2)))
         if far.any():
             log_mean[far] = _log_tail(sign * mu[far], s2[far])
     return log_p, log_q, s @ w

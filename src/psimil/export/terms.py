@@ -1,0 +1,152 @@
+"""Terms of an ONNX graph, written as arithmetic: each operation adds a node, each number or array a constant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psimil.foundations.errors import InputError
+from psimil.foundations.extras import install_command
+
+Array = NDArray[Any]
+
+OPSET, IR_VERSION = 18, 8  # those of 2022: runtimes of the years since know them
+LARGEST = float(np.finfo(np.float64).max)
+
+
+class Graph:
+    """The nodes and constants that terms have left behind.
+
+    Examples
+    --------
+    >>> graph = Graph()
+    >>> x = graph.input("x", np.float64, ["n"])
+    >>> _ = x * 2.0 + 1.0
+    >>> [node.op_type for node in graph.nodes]
+    ['Mul', 'Add']
+    """
+
+    def __init__(self) -> None:
+        self.onnx = onnx_package()
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+        self.inputs: list[Any] = []
+        self.outputs: list[Any] = []
+
+    def input(self, name: str, dtype: Any, shape: list[Any]) -> Term:
+        """An input of the graph; a size in words may vary."""
+        self.inputs.append(self._value(name, dtype, shape))
+        return Term(self, name)
+
+    def output(self, name: str, term: Term, dtype: Any, shape: list[Any], words: str) -> None:
+        """Make a term an output of the graph, said in words."""
+        self.nodes.append(self.onnx.helper.make_node("Identity", [term.name], [name]))
+        self.outputs.append(self._value(name, dtype, shape, words))
+
+    def term(self, value: Any) -> Term:
+        """A term as it is; numbers and arrays as constants."""
+        if isinstance(value, Term):
+            return value
+        array = np.asarray(value)
+        name = f"c{len(self.constants)}"
+        self.constants.append(self.onnx.numpy_helper.from_array(np.ascontiguousarray(array), name))
+        if array.ndim == 0:  # ascontiguousarray makes one number of it
+            del self.constants[-1].dims[:]
+        return Term(self, name)
+
+    def node(self, kind: str, *inputs: Any, **attributes: Any) -> Term:
+        """What an operator makes of terms and constants."""
+        name = f"t{len(self.nodes)}"
+        names = [self.term(value).name for value in inputs]
+        self.nodes.append(self.onnx.helper.make_node(kind, names, [name], **attributes))
+        return Term(self, name)
+
+    def model(self, name: str, words: str, version: str, metadata: dict[str, str]) -> Any:
+        """The graph as an ``onnx.ModelProto``, checked."""
+        helper = self.onnx.helper
+        graph = helper.make_graph(self.nodes, name, self.inputs, self.outputs, self.constants, doc_string=words)
+        opset = [helper.make_opsetid("", OPSET)]
+        about = {"producer_name": "psimil", "producer_version": version, "doc_string": words}
+        model = helper.make_model(graph, opset_imports=opset, ir_version=IR_VERSION, **about)
+        helper.set_model_props(model, metadata)
+        self.onnx.checker.check_model(model, full_check=True)
+        return model
+
+    def _value(self, name: str, dtype: Any, shape: list[Any], words: str = "") -> Any:
+        kind = self.onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+        return self.onnx.helper.make_tensor_value_info(name, kind, shape, doc_string=words)
+
+
+def _binary(kind: str) -> Callable[[Term, Any], Term]:
+    return lambda left, right: left.graph.node(kind, left, right)
+
+
+class Term:
+    """One tensor of a graph; comparisons are never true of what is no number."""
+
+    __array_ufunc__ = None  # arrays leave the arithmetic to terms
+
+    def __init__(self, graph: Graph, name: str) -> None:
+        self.graph, self.name = graph, name
+
+    __add__, __sub__, __mul__, __truediv__ = map(_binary, ("Add", "Sub", "Mul", "Div"))
+    __matmul__, __and__, __or__ = map(_binary, ("MatMul", "And", "Or"))
+    __lt__, __gt__, __le__, __ge__ = map(_binary, ("Less", "Greater", "LessOrEqual", "GreaterOrEqual"))
+    at_least, at_most = map(_binary, ("Max", "Min"))  # the larger, the smaller of it and a number or term
+
+    def __rsub__(self, other: Any) -> Term:
+        """A number or array less the term."""
+        return self.graph.node("Sub", other, self)
+
+    def __neg__(self) -> Term:
+        """The term with its sign changed."""
+        return self.apply("Neg")
+
+    def apply(self, kind: str) -> Term:
+        """What an operator of one input makes of it: "Exp", "Log", "Abs", ..."""
+        return self.graph.node(kind, self)
+
+    def cast(self, dtype: Any) -> Term:
+        """The same numbers in another type."""
+        return self.graph.node("Cast", self, to=self.graph.onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
+
+    def over(self, kind: str, axis: int, keep: bool = False) -> Term:
+        """The "Sum", "Mean", "Max" or "Min" over an axis."""
+        return self.graph.node(f"Reduce{kind}", self, np.array([axis]), keepdims=int(keep))
+
+    def column(self) -> Term:
+        """(N,) as (N, 1)."""
+        return self.graph.node("Unsqueeze", self, np.array([1]))
+
+    def rows(self, index: Any) -> Term:
+        """Some of its rows."""
+        return self.graph.node("Gather", self, index, axis=0)
+
+    def where(self, yes: Any, no: Any) -> Term:
+        """Elementwise one or the other, as it is true or not."""
+        return self.graph.node("Where", self, yes, no)
+
+    def is_finite(self) -> Term:
+        """Whether it is a number and not infinite."""
+        return self.apply("Abs") <= LARGEST
+
+
+def onnx_package() -> Any:
+    """The package onnx.
+
+    Raises
+    ------
+    InputError
+        Where it is not installed.
+    """
+    try:
+        import onnx
+        import onnx.checker
+        import onnx.helper
+        import onnx.numpy_helper
+    except ImportError as error:
+        raise InputError(f"ONNX files need onnx. Install it with: {install_command('onnx')}") from error
+    return onnx

@@ -1,0 +1,87 @@
+"""Folders as hubs lay them out: what is in them, what is not, and that they load from a path."""
+
+import json
+
+import numpy as np
+import pytest
+
+from commands import call, fails
+from psimil import GVGPMIL, VGPMIL, Bags, InputError, PsiVGPMIL
+from psimil.datasets import make_bags
+from psimil.export import save_pretrained
+from psimil.foundations.errors import MissingFile, NotFitted, OutputError
+
+
+@pytest.fixture(scope="module")
+def data():
+    bags, y, _ = make_bags(n_bags=16, n_features=2, seed=1)
+    return Bags(bags.X, bags.offsets, [f"canary{b}" for b in range(16)], feature_names=["size", "mass"]), y
+
+
+@pytest.fixture(scope="module")
+def clf(data):
+    return VGPMIL(n_inducing=5, max_iter=2, tol=0.0, random_state=0).fit(*data)
+
+
+def test_a_folder_comes_back_bit_by_bit(clf, data, tmp_path):
+    save_pretrained(clf, tmp_path / "model")
+    assert {path.name for path in (tmp_path / "model").iterdir()} == {"model.safetensors", "README.md", "config.json"}
+    for kind in (VGPMIL, PsiVGPMIL):
+        again = kind.from_pretrained(str(tmp_path / "model"))
+        assert type(again) is kind
+        assert np.array_equal(again.predict_proba(data[0]), clf.predict_proba(data[0]))
+    with pytest.raises(InputError, match=r"Use VGPMIL\.load"):
+        GVGPMIL.from_pretrained(tmp_path / "model")
+
+
+def test_config_and_card_say_what_the_model_is(clf, tmp_path):
+    save_pretrained(clf, tmp_path / "model")
+    config = json.loads((tmp_path / "model" / "config.json").read_text())
+    assert config["feature_names"] == ["size", "mass"]
+    assert config["class_names"] == ["0", "1"]
+    assert config["threshold"] == clf.threshold_
+    card = (tmp_path / "model" / "README.md").read_text()
+    assert card.startswith("---\nlibrary_name: psimil\n")
+    assert "Research use only, not a medical device" in card
+    assert "16 bags (8 positive)" in card
+    assert "canary" not in card + json.dumps(config)
+
+
+def test_nothing_is_written_over(clf, tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(OutputError, match="it is not empty"):
+        save_pretrained(clf, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+    with pytest.raises(OutputError, match="cannot write"):
+        save_pretrained(clf, tmp_path / "notes.txt")
+    with pytest.raises(NotFitted):
+        save_pretrained(VGPMIL(), tmp_path / "new")
+    with pytest.raises(MissingFile):
+        VGPMIL.from_pretrained(tmp_path / "nowhere")
+
+
+def test_the_command_writes_files_and_folders(clf, data, tmp_path):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    clf.save(tmp_path / "model.safetensors")
+    done = call("export", tmp_path / "model.safetensors", tmp_path / "model.onnx")
+    assert done.exit_code == 0, done.output
+    assert "Research use only" in done.stdout
+    session = onnxruntime.InferenceSession(tmp_path / "model.onnx", providers=["CPUExecutionProvider"])
+    prob = session.run(["prob"], {"embedding": np.asarray(data[0][0])})[0]
+    assert prob == pytest.approx(clf.predict_proba(data[0])[:1, 1], abs=1e-9)
+    done = call("export", tmp_path, tmp_path / "hub-1.0", "--json")
+    assert json.loads(done.stdout)["model"] == str(tmp_path / "hub-1.0")
+    assert VGPMIL.from_pretrained(tmp_path / "hub-1.0").threshold_ == clf.threshold_
+
+
+def test_the_command_writes_over_nothing(clf, tmp_path):
+    clf.save(tmp_path / "model.safetensors")
+    before = (tmp_path / "model.safetensors").read_bytes()
+    (tmp_path / "there.onnx").write_text("mine")
+    fails(call("export", tmp_path, tmp_path / "there.onnx"), 74, "there already")
+    fails(call("export", tmp_path, tmp_path), 74, "there already")
+    fails(call("export", tmp_path, tmp_path / "model.safetensors"), 2, "ends in .onnx")
+    fails(call("export", tmp_path / "none", tmp_path / "new.onnx"), 66, "none")
+    assert (tmp_path / "there.onnx").read_text() == "mine"
+    assert (tmp_path / "model.safetensors").read_bytes() == before
+    assert not (tmp_path / "new.onnx").exists()
