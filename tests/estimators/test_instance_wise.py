@@ -84,6 +84,24 @@ def test_parameters_clones_and_names(problem):
     assert isinstance(make_pipeline(step).set_output(transform="pandas").fit_transform(bags), Bags)
 
 
+def test_names_and_order_go_through_a_pipeline(problem):
+    bags, y = problem
+    named = Bags(bags.X, bags.offsets, bags.ids, feature_names=["size", "mass", "age", "dose"]).in_order()
+    pipe = make_pipeline(instancewise(StandardScaler()), VGPMIL(n_inducing=5, max_iter=2, tol=0.0, random_state=0))
+    pipe.fit(named, y)
+    assert pipe[0].feature_names_in_.tolist() == ["size", "mass", "age", "dose"]
+    assert pipe[0].get_feature_names_out().tolist() == ["size", "mass", "age", "dose"]
+    assert pipe[-1].feature_names_in_.tolist() == ["size", "mass", "age", "dose"]
+    assert pipe.feature_names_in_.tolist() == ["size", "mass", "age", "dose"]
+    assert pipe[:-1].get_feature_names_out().tolist() == ["size", "mass", "age", "dose"]
+    turned = Bags(named.X[:, ::-1], bags.offsets, bags.ids, feature_names=["dose", "age", "mass", "size"])
+    assert np.array_equal(pipe.predict_proba(turned), pipe.predict_proba(named))
+    assert np.array_equal(pipe[0].transform(named).links, named.links)
+    assert instancewise(PCA(2)).fit(named).transform(named).feature_names == ("pca0", "pca1")
+    assert not hasattr(instancewise(PCA(2)).fit(bags), "feature_names_in_")
+    assert not hasattr(instancewise(PCA(2)), "feature_names_in_")
+
+
 def test_a_transformer_that_wants_labels_gets_those_of_the_bags(problem):
     bags, y = problem
     found = instancewise(LinearDiscriminantAnalysis()).fit(bags, y).transform(bags)

@@ -6,9 +6,10 @@ import pickle
 import joblib
 import numpy as np
 import pytest
+from sklearn import config_context
 from sklearn.base import BaseEstimator, TransformerMixin, clone, is_classifier
 from sklearn.exceptions import NotFittedError
-from sklearn.metrics import get_scorer_names
+from sklearn.metrics import get_scorer, get_scorer_names
 from sklearn.model_selection import (
     GridSearchCV,
     StratifiedGroupKFold,
@@ -18,7 +19,8 @@ from sklearn.model_selection import (
     cross_validate,
     train_test_split,
 )
-from sklearn.pipeline import Pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import (
     check_sample_weight_equivalence_on_dense_data,
@@ -27,7 +29,7 @@ from sklearn.utils.estimator_checks import (
 from sklearn.utils.validation import check_is_fitted
 
 from adapter import EXPECTED_FAILURES, RowClassifier
-from psimil import GVGPMIL, RBF, VGPMIL, Bags, GammaMixture, HyperbolicSecant, PsiVGPMIL
+from psimil import GVGPMIL, RBF, VGPMIL, Bags, GammaMixture, HyperbolicSecant, Linear, PsiVGPMIL, instancewise
 from tiny import as_list, brief, fitted, problem, quick
 
 FOLDS = StratifiedKFold(3, shuffle=True, random_state=0)
@@ -235,3 +237,45 @@ def test_pickle_and_joblib_keep_a_fitted_model():
 
 def probabilities(estimator, bags):
     return estimator.predict_proba(bags)
+
+
+def test_log_probabilities_keep_what_probabilities_round_away():
+    bags, y, _ = problem()
+    model = fitted()
+    assert np.exp(model.predict_log_proba(bags)) == pytest.approx(model.predict_proba(bags))
+    turned = brief(positive=0).fit(bags, y)
+    assert np.exp(turned.predict_log_proba(bags)) == pytest.approx(turned.predict_proba(bags))
+    sure = quick(kernel=Linear(1e6), mean="zero", posterior="augmented", calibrate=False).fit(bags, y)
+    far = [np.sign(sure.predict_dist([row[None]]).latent_mean[0]) * 1e6 * row[None] for row in bags.X[:3]]
+    prob, log = sure.predict_proba(far), sure.predict_log_proba(far)
+    assert (prob == 0.0).any()
+    assert np.isfinite(log).all()
+    assert log[prob == 0.0].max() < -36
+    log_odds = sure.predict_dist(far).log_odds
+    assert log[:, 1] - log[:, 0] == pytest.approx(log_odds)
+
+
+def test_skops_keeps_a_fitted_model_with_no_types_but_ours():
+    io = pytest.importorskip("skops.io")
+    bags, y, _ = problem()
+    for model in (fitted(), make_pipeline(instancewise(StandardScaler()), brief(context="bag")).fit(bags, y)):
+        data = io.dumps(model)
+        unknown = io.get_untrusted_types(data=data)
+        assert unknown
+        assert all(name.startswith("psimil.") for name in unknown)
+        again = io.loads(data, trusted=unknown)
+        assert np.array_equal(again.predict_proba(bags), model.predict_proba(bags))
+
+
+def test_metadata_goes_where_it_is_asked_for():
+    bags, y, instances = problem()
+    weights, known = np.where(y == 1, 2.0, 1.0), bags.split(instances)
+    with config_context(enable_metadata_routing=True):
+        model = brief().set_fit_request(sample_weight=True, y_instances=True)
+        pipe = make_pipeline(instancewise(StandardScaler()), model)
+        pipe.fit(bags, y, sample_weight=weights, y_instances=known)
+        scorer = get_scorer("roc_auc").set_score_request(sample_weight=True)
+        params = {"sample_weight": weights, "y_instances": known}
+        assert len(cross_val_score(pipe, bags, y, scoring=scorer, cv=3, params=params)) == 3
+    by_hand = brief().fit(pipe[:-1].transform(bags), y, sample_weight=weights, y_instances=known)
+    assert np.array_equal(pipe.predict_proba(bags), by_hand.predict_proba(pipe[:-1].transform(bags)))

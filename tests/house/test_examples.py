@@ -12,8 +12,14 @@ ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 
-def test_all_four_are_there():
-    assert [path.stem for path in EXAMPLES] == ["grid_search", "known_instances", "own_density", "quickstart"]
+def test_all_five_are_there():
+    assert [path.stem for path in EXAMPLES] == [
+        "grid_search",
+        "known_instances",
+        "metadata_routing",
+        "own_density",
+        "quickstart",
+    ]
 
 
 LONG = ("grid_search", "known_instances")

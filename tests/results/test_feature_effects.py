@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from psimil import VGPMIL
+from psimil import VGPMIL, InputError
 from psimil.model.bags import Bags
 from psimil.model.kernels import Linear
-from psimil.results.feature_effects import LIMIT, feature_effects
+from psimil.results.feature_effects import LIMIT, explain, feature_effects
 from small_results import results_of, small_model
 
 
@@ -53,3 +53,25 @@ def test_telling_features_are_skipped_where_there_are_too_many(fitted, monkeypat
     monkeypatch.setattr("psimil.results.feature_effects.WORK", 10.0)
     assert feature_effects(estimator.model_, bags) is None
     assert results_of(fitted).features is None
+
+
+def test_explain_is_the_same_as_a_table(fitted):
+    estimator, bags, y, _ = fitted
+    told = feature_effects(estimator.model_, bags, most=2)
+    table = explain(estimator, bags, most=2)
+    assert len(table) == 2 * len(bags.X)
+    assert table["effect"].to_numpy().reshape(-1, 2).tolist() == told.effects.tolist()
+    last = table.iloc[-1]
+    assert (last["bag"], last["instance"]) == (bags.names[-1], bags.sizes[-1] - 1)
+    assert last["value"] == bags.X[-1, told.features[-1, 1]]
+    named = Bags(bags.X, bags.offsets, feature_names=list("abcdef"))
+    of_bag = VGPMIL(n_inducing=5, max_iter=2, tol=0.0, context="bag", random_state=0).fit(named, y)
+    features = set(explain(of_bag, named, most=24)["feature"])
+    assert {"a", "mean of a in its bag"} < features
+    assert len(features) == 24
+
+
+def test_too_much_to_explain_is_said(fitted, monkeypatch):
+    monkeypatch.setattr("psimil.results.feature_effects.WORK", 10.0)
+    with pytest.raises(InputError, match="Give some of the bags"):
+        explain(*fitted[:2])

@@ -78,15 +78,28 @@ class InstanceWise(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         if rows.ndim != 2 or len(rows) != len(found.X):
             name = type(self.transformer).__name__
             raise InputError(f"{name} made {rows.shape} of {len(found.X)} instances, expected one row for each.")
-        return Bags(rows, found.offsets, found.ids, found.rows)
+        return Bags(rows, found.offsets, found.ids, found.rows, self._names_out(), found.links)
+
+    @property
+    def feature_names_in_(self) -> NDArray[Any]:
+        """(D,) names of the features; there where the training bags had any."""
+        if getattr(self, "_names", None) is None:
+            raise AttributeError("the training bags had no feature names.")
+        return np.array(self._names, dtype=object)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """(D',) names of the features that come out, if the transformer knows them."""
         self._fitted()
         if not hasattr(self.transformer_, "get_feature_names_out"):
             raise AttributeError(f"{type(self.transformer).__name__} does not name its features.")
-        names: NDArray[Any] = self.transformer_.get_feature_names_out(input_features)
+        given = self._names if input_features is None else input_features
+        names: NDArray[Any] = self.transformer_.get_feature_names_out(given)
         return names
+
+    def _names_out(self) -> list[str] | None:
+        """Names of what comes out of named features, where the transformer knows them."""
+        known = self._names is not None and hasattr(self.transformer_, "get_feature_names_out")
+        return list(self.get_feature_names_out()) if known else None
 
     def set_output(self, *, transform: Any = None) -> Self:
         """Accepted for the sake of pipelines; what comes out are bags, whatever is asked for."""

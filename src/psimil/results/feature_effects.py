@@ -6,14 +6,20 @@ what to its bag is told apart by leaving out either, or both.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from psimil.compute.numpy_backend import single_threaded_blas
+from psimil.estimators.psi_vgpmil import PsiVGPMIL
+from psimil.foundations.errors import InputError
 from psimil.inference.trained import TrainedModel
 from psimil.model.bags import Bags
+from psimil.model.context import context_names
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Array = NDArray[Any]
 
@@ -44,6 +50,56 @@ class Owed(NamedTuple):
 
     own: Array
     bag: Array
+
+
+def explain(estimator: PsiVGPMIL, bags: Any, *, bag_ids: Any = None, most: int = MOST) -> pd.DataFrame:
+    """Why each instance got its log-odds: the features that matter most, as the viewer shows them.
+
+    The effect is that of :func:`feature_effects`: the latent log-odds of the instance minus those of the same instance
+    with that feature at its training mean.
+
+    Parameters
+    ----------
+    estimator : fitted.
+    bags, bag_ids : as of ``predict_dist``.
+    most : features to name per instance, the most telling first.
+
+    Returns
+    -------
+    table : one row per instance and feature, bag after bag: bag, instance (from 0 in its bag), feature, value, effect.
+
+    Raises
+    ------
+    InputError
+        When there are so many instances and features that it would take long; explain some of the bags.
+
+    Examples
+    --------
+    >>> from psimil import VGPMIL
+    >>> from psimil.datasets import make_bags
+    >>> bags, y, _ = make_bags(n_bags=10, bag_size=(4, 4), n_features=3, seed=0)
+    >>> clf = VGPMIL(n_inducing=5, random_state=0).fit(bags, y)
+    >>> explain(clf, bags[:2], most=1).columns.tolist()
+    ['bag', 'instance', 'feature', 'value', 'effect']
+    """
+    import pandas as pd
+
+    found = estimator._bags(bags, bag_ids)
+    told = feature_effects(estimator.model_, found, most)
+    if told is None:
+        raise InputError(f"{found.n_instances} instances are too many to explain at a time. Give some of the bags.")
+    names = found.feature_names or tuple(map(str, range(found.n_features)))
+    names = context_names(names) if estimator.model_.context else names
+    k = told.features.shape[1]
+    within = np.arange(found.n_instances) - np.repeat(found.offsets[:-1], found.sizes)
+    columns = {
+        "bag": np.repeat(found.names[found.bag_index], k),
+        "instance": np.repeat(within, k),
+        "feature": np.array(names, dtype=object)[told.features.ravel()],
+        "value": told.values.ravel(),
+        "effect": told.effects.ravel(),
+    }
+    return pd.DataFrame(columns)
 
 
 def feature_effects(model: TrainedModel, bags: Bags, most: int = MOST) -> FeatureEffects | None:

@@ -1,0 +1,176 @@
+"""What each feature is worth to a model of bags: by shuffling it, and by setting it to one value after another.
+
+As :mod:`sklearn.inspection` has it for rows; a sample is a bag here, and a column is changed in all instances.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics import get_scorer
+
+from psimil.estimators.inputs import read_bags, read_random_state
+from psimil.foundations.errors import InputError
+from psimil.foundations.numbers import at_least
+from psimil.model.bags import Bags
+from psimil.model.labels import values_of_bags
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Importance:
+    """What a score loses when each of D features is shuffled, R times over; the names are those of scikit-learn.
+
+    Parameters
+    ----------
+    feature_names : D names; numbers where the bags have none.
+    importances : (D, R) the score less that of the shuffled bags.
+    score : of the bags as they are.
+    """
+
+    feature_names: tuple[str, ...]
+    importances: Array
+    score: float
+
+    @property
+    def importances_mean(self) -> Array:
+        """(D,) over the shuffles."""
+        return np.asarray(self.importances.mean(axis=1))
+
+    @property
+    def importances_std(self) -> Array:
+        """(D,) over the shuffles."""
+        return np.asarray(self.importances.std(axis=1))
+
+    def to_frame(self) -> pd.DataFrame:
+        """The columns feature, mean and std, the most important feature first."""
+        import pandas as pd
+
+        found = {"feature": self.feature_names, "mean": self.importances_mean, "std": self.importances_std}
+        return pd.DataFrame(found).sort_values("mean", ascending=False, ignore_index=True)
+
+
+@dataclass(frozen=True)
+class PartialDependence:
+    """What bags would be given if one feature of all their instances had the same value.
+
+    Parameters
+    ----------
+    feature : its name.
+    grid_values : (G,) the values.
+    individual : (B, G) probability of ``classes_[1]`` for each bag.
+    """
+
+    feature: str
+    grid_values: Array
+    individual: Array
+
+    @property
+    def average(self) -> Array:
+        """(G,) mean over the bags."""
+        return np.asarray(self.individual.mean(axis=0))
+
+    @property
+    def std(self) -> Array:
+        """(G,) spread over the bags: where it is large, the feature works together with others."""
+        return np.asarray(self.individual.std(axis=0))
+
+
+def permutation_importance(
+    estimator: Any,
+    bags: Any,
+    y: Any,
+    *,
+    bag_ids: Any = None,
+    scoring: Any = "roc_auc",
+    n_repeats: int = 5,
+    random_state: Any = None,
+) -> Importance:
+    """What a score of a fitted model loses when a feature is shuffled over all instances.
+
+    Features that tell the same share what they are worth: shuffling one leaves the other. Give bags that the model has
+    not been fitted on.
+
+    Parameters
+    ----------
+    estimator : fitted, of psimil, or a pipeline that ends in one.
+    bags, y, bag_ids : as of ``fit``.
+    scoring : name of a scorer of scikit-learn, or a function of (estimator, bags, y).
+    n_repeats : R, how often each feature is shuffled.
+
+    Examples
+    --------
+    >>> from psimil import VGPMIL
+    >>> from psimil.datasets import make_bags
+    >>> bags, y, _ = make_bags(n_bags=40, n_features=3, separation=3.0, seed=0)
+    >>> clf = VGPMIL(n_inducing=10, random_state=0).fit(bags[:20], y[:20])
+    >>> permutation_importance(clf, bags[20:], y[20:], random_state=0).importances.shape
+    (3, 5)
+    """
+    at_least(1, whole=True, n_repeats=n_repeats)
+    found, rng = read_bags(bags, bag_ids, what="set of bags"), read_random_state(random_state)
+    labels, scorer = values_of_bags(y, found), get_scorer(scoring)
+    score = float(scorer(estimator, found, labels))
+    X = np.asarray(found.X)
+    losses = np.empty((found.n_features, n_repeats))
+    for d, r in np.ndindex(losses.shape):
+        losses[d, r] = score - scorer(estimator, _with_column(found, X, d, rng.permutation(X[:, d])), labels)
+    return Importance(_names(found), losses, score)
+
+
+def partial_dependence(
+    estimator: Any, bags: Any, feature: int | str, *, bag_ids: Any = None, grid: Any = 20
+) -> PartialDependence:
+    """How the probability of bags follows one feature, the same value of it put into all their instances.
+
+    Parameters
+    ----------
+    estimator : fitted, of psimil, or a pipeline that ends in one.
+    bags, bag_ids : as of ``predict_proba``.
+    feature : its number, or its name where the bags have names.
+    grid : (G,) values, or how many between the 5th and the 95th percentile of the instances.
+
+    Examples
+    --------
+    >>> from psimil import VGPMIL
+    >>> from psimil.datasets import make_bags
+    >>> bags, y, _ = make_bags(n_bags=20, n_features=3, seed=0)
+    >>> clf = VGPMIL(n_inducing=5, random_state=0).fit(bags, y)
+    >>> curve = partial_dependence(clf, bags, 0, grid=[-1.0, 0.0, 1.0])
+    >>> curve.average.shape, curve.individual.shape
+    ((3,), (20, 3))
+    """
+    found = read_bags(bags, bag_ids, what="set of bags")
+    names, X = _names(found), np.asarray(found.X)
+    if isinstance(feature, str) and feature not in names:
+        raise InputError(f'the bags have no feature "{feature}".')
+    number = names.index(feature) if isinstance(feature, str) else feature
+    if not isinstance(number, (int, np.integer)) or not 0 <= number < found.n_features:
+        raise InputError(f"feature must be a name or a number from 0 to {found.n_features - 1}, got {feature!r}.")
+    if np.ndim(grid) == 0:
+        at_least(2, whole=True, grid=grid)
+        low, high = np.percentile(X[:, number], (5, 95))
+        grid = np.linspace(low, high, grid)
+    values = np.asarray(grid, dtype=np.float64)
+    curves = [
+        estimator.predict_proba(_with_column(found, X, int(number), np.full(len(X), value)))[:, 1] for value in values
+    ]
+    return PartialDependence(names[number], values, np.column_stack(curves))
+
+
+def _names(bags: Bags) -> tuple[str, ...]:
+    return tuple(map(str, range(bags.n_features))) if bags.feature_names is None else bags.feature_names
+
+
+def _with_column(bags: Bags, X: Array, number: int, values: Array) -> Bags:
+    """The same bags with other values (N,) of one feature."""
+    changed = X.copy()
+    changed[:, number] = values
+    return Bags(changed, bags.offsets, bags.ids, bags.rows, bags.feature_names, bags.links)
