@@ -56,6 +56,7 @@ NEIGHBOURS = {
     "ct.phantom": {"version", "foundations", "files", "estimators", "ct.scans", "ct.pipeline", "ct.report"},
     "viewer": {"version", "foundations", "results", "figures", "report", "ct.scans"},
     "testing": {"foundations", "model"},
+    "torchmil": CORE | {"datasets", "estimators"},
 }
 NEIGHBOURS["cli"] = set(NEIGHBOURS)
 NEIGHBOURS["__init__"] = {"version"}

@@ -94,7 +94,19 @@ def labelled(table: BagTable, path: Path) -> BagTable:
 
 def named_features(names: Sequence[str] | None, path: Path) -> Sequence[str] | None:
     """The features to read from a file; None where the model finds them itself: in archives and stores."""
-    return None if names is None or path.is_dir() or path.name.endswith(".npz") else tuple(names)
+    if names is None or path.name.endswith(".npz"):
+        return None
+    if path.is_dir():
+        from psimil.datasets.torchmil_folder import known_set
+
+        known = known_set(path, names)
+        return None if known is None else (known,)
+    return tuple(names)
+
+
+def titled(path: Path, split: str | None) -> str:
+    """What bags are called: by their file or folder, and their split."""
+    return path.name if split is None else f"{path.name}, split {split}"
 
 
 def check_columns(estimator: PsiVGPMIL, table: BagTable, path: Path) -> BagTable:

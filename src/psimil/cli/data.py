@@ -9,7 +9,7 @@ import typer
 
 from psimil.cli.arguments import STORE, TABLE, check_arguments
 from psimil.cli.exits import NOTE
-from psimil.cli.groups import EVERYWHERE, group
+from psimil.cli.groups import EVERYWHERE, asked, epilog, group
 from psimil.cli.options import (
     BagColumn,
     DropNames,
@@ -32,7 +32,7 @@ StoreFolder = Annotated[Path, typer.Argument(metavar="STORE", help="Folder of th
 data = group("data", help="Stores: bags on disk for data that is larger than the memory.", no_args_is_help=True)
 
 
-@data.command("import", epilog=EVERYWHERE)
+@data.command("import", epilog=epilog("data import"))
 def import_(
     context: typer.Context,
     source: Annotated[Path, typer.Argument(metavar="SOURCE", help=SOURCE_HELP, show_default=False)],
@@ -73,6 +73,7 @@ def import_(
             features=names(features),
             drop=names(drop),
             labels=labels,
+            split=asked(context)["split"],
             dtype=dtype,
             append=append,
             overwrite=overwrite,

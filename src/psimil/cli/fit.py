@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from psimil.cli.arguments import TABLE, check_arguments, connected, labelled, named_features
+from psimil.cli.arguments import TABLE, check_arguments, connected, labelled, named_features, titled
 from psimil.cli.exits import NOTE, UsageProblem, check_memory
+from psimil.cli.groups import asked
 from psimil.cli.options import (
     BagColumn,
     BagFile,
-    ClusterAddress,
     DropNames,
     FeatureNames,
     LabelColumn,
@@ -50,10 +50,12 @@ def fit(
         typer.Option("--feedback", metavar="FILE", help="Learn from a feedback.csv of psimil view; ids must match."),
     ] = None,
     model: Model = None,
-    validation: Annotated[Path | None, typer.Option(metavar="FILE", help="Bags to validate on.")] = None,
+    validation: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Bags to validate on; with --split, the split val of a torchmil folder."),
+    ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Default: 0.")] = None,
     batch_bags: Annotated[int | None, typer.Option(min=1, help="Bags of a minibatch.")] = None,
-    cluster: ClusterAddress = None,
     checkpoint: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Keep every pass in a file, and go on from it after an interruption."),
@@ -75,23 +77,25 @@ def fit(
         given = {name: value for name, value in options.items() if value is not None}
         given |= read_settings(context.meta[KEY])
         file = {} if config is None else read_config(config)
-        asked: dict[str, Any] = {"features": file.pop("features", None), "drop": file.pop("drop", None)}
-        asked |= {key: names(value) for key, value in (("features", features), ("drop", drop)) if value}
+        shared, split = asked(context), asked(context)["split"]
+        columns: dict[str, Any] = {"features": file.pop("features", None), "drop": file.pop("drop", None)}
+        columns |= {key: names(value) for key, value in (("features", features), ("drop", drop)) if value}
         estimator = build(given, file)
         if estimator.early_stopping in ("auc", "log_loss") and validation is None:
             raise UsageProblem("early stopping on auc or log-loss needs --validation FILE; out-of-bag needs none.")
         with opened(out, overwrite=overwrite, inputs=(bags, validation, config, feedback)) as run:
             read = partial(read_bags, bag=bag, label=label, instance_label=instance_label)
-            table = labelled(read(bags, positive=estimator.positive, **asked), bags)
+            table = labelled(read(bags, positive=estimator.positive, split=split, **columns), bags)
             held_out = None
             if validation is not None:
                 same = named_features(table.bags.feature_names, validation)
-                held_out = labelled(read(validation, classes=table.classes, features=same), validation)
+                other = None if split is None or not (validation / "splits.csv").is_file() else "val"
+                held_out = labelled(read(validation, classes=table.classes, features=same, split=other), validation)
             known = None if instance_label is None else table.y_instances
             if feedback is not None:
                 table, known = _with_feedback(table, known, feedback)
             check_memory()
-            with connected(cluster) as client:
+            with connected(shared["cluster"]) as client:
                 started = time.perf_counter()
                 estimator.fit(
                     table.bags,
@@ -105,7 +109,9 @@ def fit(
                 seconds = time.perf_counter() - started
             from psimil.cli.fitted import write_fit
 
-            facts = write_fit(run, estimator, table, held_out, bags.name, validation, known is not None, seconds, asked)
+            facts = write_fit(
+                run, estimator, table, held_out, titled(bags, split), validation, known is not None, seconds, columns
+            )
         if checkpoint is not None:
             checkpoint.unlink(missing_ok=True)  # the run has what it led to
         _tell(shell, facts, str(out))

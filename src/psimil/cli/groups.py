@@ -9,10 +9,14 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from psimil.cli.exits import report
+from psimil.cli.exits import UsageProblem, report
 
 STAY = ("--help", "--version")  # mean what they follow
 EVERYWHERE = "--json, --quiet and --debug may follow any command; see psimil --help."
+SHARED = {  # options of the root that only some commands take
+    "cluster": ("fit", "predict", "reproduce"),
+    "split": ("fit", "predict", "evaluate", "data import"),
+}
 
 
 class Group(TyperGroup):
@@ -43,6 +47,27 @@ class Root(Group):
         except Exception as error:
             code = report(error)
         sys.exit(code if isinstance(code, int) else 0)
+
+
+def epilog(command: str) -> str:
+    """What the help of a command says of the root's options that it takes.
+
+    Examples
+    --------
+    >>> epilog("evaluate")
+    '--json, --quiet and --debug may follow any command, --split this one; see psimil --help.'
+    """
+    taken = " and ".join(f"--{name}" for name, commands in SHARED.items() if command in commands)
+    return EVERYWHERE.replace(";", f", {taken} this one;") if taken else EVERYWHERE
+
+
+def asked(context: typer.Context) -> dict[str, Any]:
+    """The options of the root, for one of the commands; refused where they do not concern it."""
+    found, command = context.find_root().params, " ".join(context.command_path.split()[1:])
+    for name, commands in SHARED.items():
+        if found[name] is not None and command not in commands:
+            raise UsageProblem(f"No such option: --{name} (of psimil {command}).")
+    return found
 
 
 def group(name: str | None = None, cls: type[TyperGroup] = Group, **more: Any) -> typer.Typer:

@@ -21,8 +21,9 @@ from psimil.cli.demo import demo
 from psimil.cli.exits import TERMINATED, set_debug
 from psimil.cli.export import export
 from psimil.cli.fit import fit
-from psimil.cli.groups import EVERYWHERE, Root, group
+from psimil.cli.groups import EVERYWHERE, Root, epilog, group
 from psimil.cli.info import info
+from psimil.cli.options import ClusterAddress, Split
 from psimil.cli.predict import evaluate, predict
 from psimil.cli.report import report
 from psimil.cli.reproduce import reproduce
@@ -48,6 +49,8 @@ def _root(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout, nothing else.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Nothing on stdout, no progress bar.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.", callback=set_debug, is_eager=True)] = False,
+    cluster: ClusterAddress = None,
+    split: Split = None,
 ) -> None:
     """Learn from bags: probabilities with uncertainty for every bag and every instance.
 
@@ -60,7 +63,7 @@ def _root(
 COMMANDS: tuple[Callable[..., None], ...] = (demo, fit, predict, evaluate, view, report, info, export, reproduce)
 ON_SCANS: tuple[Callable[..., None], ...] = (index, train, ct_predict, phantom, ct_demo)
 for command in COMMANDS:
-    app.command(cls=CommandWithSettings if command is fit else None, epilog=EVERYWHERE)(command)
+    app.command(cls=CommandWithSettings if command is fit else None, epilog=epilog(command.__name__))(command)
 for command in ON_SCANS:
     ct.command(epilog=f"{also(command.__name__)} {EVERYWHERE}")(command)
 app.add_typer(ct)

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-TABLE_HELP = "CSV, TSV, parquet or npz file with one row per instance, or a store."
+TABLE_HELP = "CSV, TSV, parquet or npz file with one row per instance, a torchmil folder, or a store."
 
 
 def choice(*values: str) -> Callable[[str], str]:
@@ -67,7 +67,9 @@ PositionColumn = Annotated[
 FeatureNames = Annotated[
     list[str] | None,
     typer.Option(
-        "--features", metavar="NAMES", help="Feature columns, names or patterns: 'f1,size_*'. Default: all others."
+        "--features",
+        metavar="NAMES",
+        help="Feature columns, names or patterns: 'f1,size_*'. Default: all others. Of a torchmil folder, their name.",
     ),
 ]
 DropNames = Annotated[
@@ -80,5 +82,9 @@ Model = Annotated[
 ]
 ClusterAddress = Annotated[
     str | None, typer.Option("--cluster", metavar="ADDRESS", help="Dask scheduler whose workers do it.")
+]
+Split = Annotated[
+    str | None,
+    typer.Option("--split", metavar="NAME", help="Of a torchmil folder, the bags of this split: train, val, test."),
 ]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the files of an earlier run.")]

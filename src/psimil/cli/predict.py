@@ -17,13 +17,14 @@ from psimil.cli.arguments import (
     load,
     model_path,
     named_features,
+    titled,
 )
 from psimil.cli.exits import NOTE, UsageProblem, printable
+from psimil.cli.groups import asked
 from psimil.cli.next_steps import ways_to_look
 from psimil.cli.options import (
     BagColumn,
     BagFile,
-    ClusterAddress,
     InstanceColumn,
     LabelColumn,
     ModelFile,
@@ -71,7 +72,6 @@ def predict(
         Size | None,
         typer.Option("--image-size", parser=Size.read, metavar="28x28", help="Features are pixels: rows x columns."),
     ] = None,
-    cluster: ClusterAddress = None,
     overwrite: Overwrite = False,
 ) -> None:
     """Write bags.csv and instances.csv: probabilities, standard deviations and intervals, in the order of the file.
@@ -90,9 +90,10 @@ def predict(
             raise UsageProblem(f"--out {out} is the run of the model, which would be replaced. Name another folder.")
         with opened(out, overwrite=overwrite, inputs=(bags,)) as run:
             columns = {"bag": bag, "label": label, "instance_label": instance_label}
-            estimator, table = _read(model, bags, labels_optional=label is None, **columns)
+            split = asked(context)["split"]
+            estimator, table = _read(model, bags, labels_optional=label is None, split=split, **columns)
             run.start(environment())
-            with connected(cluster) as client:
+            with connected(asked(context)["cluster"]) as client:
                 counts = write_prediction(run, table, estimator, client, file=model_path(model), image_size=image_size)
             facts = {
                 "bags": len(table.bags),
@@ -102,7 +103,7 @@ def predict(
                 "instance_threshold": estimator.instance_threshold_,
             }
             lines = [
-                f"{facts['bags']} bags with {facts['instances']} instances of {printable(bags.name)}: "
+                f"{facts['bags']} bags with {facts['instances']} instances of {printable(titled(bags, split))}: "
                 f"{facts['called_positive']} bags called positive at threshold {estimator.threshold_:.4g}, "
                 f"{reasons_counted(counts.reasons)}.",
                 f"{NOTE}",
@@ -137,10 +138,11 @@ def evaluate(
 
         check_arguments("evaluate", (model, MODEL), (bags, TABLE))
         columns = {"bag": bag, "label": label, "instance_label": instance_label, "position": position}
-        estimator, table = _read(model, bags, **columns)
+        split = asked(context)["split"]
+        estimator, table = _read(model, bags, split=split, **columns)
         table = labelled(table, bags)
         found = scores(estimator.predict_dist(table.bags), table, places_of(table, estimator, position))
-        name = printable(bags.name)
+        name = printable(titled(bags, split))
         for title, heads, rows in score_tables(f"Measured on {name}", found):
             shell.table(title, heads, rows)
         thresholds = f"Bag threshold {found['bag_threshold']:.4g}"

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from psimil.cli.exits import NOTE
-from psimil.cli.options import ClusterAddress, Overwrite, choice
+from psimil.cli.groups import asked
+from psimil.cli.options import Overwrite, choice
 from psimil.cli.shell import Shell, finite
 
 if TYPE_CHECKING:
@@ -51,7 +52,6 @@ def reproduce(
         str, typer.Option("--models", metavar="A,B", help="Only these models of the registry, by name.")
     ] = "",
     quick: Annotated[bool, typer.Option("--quick", help="A small version: minutes instead of hours.")] = False,
-    cluster: ClusterAddress = None,
     download: Annotated[
         bool, typer.Option("--download/--no-download", help="Fetch files that are missing in --data.")
     ] = True,
@@ -73,7 +73,7 @@ def reproduce(
             folder = out / (f"{name}-quick" if quick else name)
             planned = _planned(shell, name, _possible(shell, name, protocols, data), quick, models.split(","))
             records = open_records(folder, name, quick=quick, overwrite=overwrite)
-            how = {"n_jobs": jobs, "cluster": cluster}
+            how = {"n_jobs": jobs, "cluster": asked(context)["cluster"]}
             results[name] = _run(shell, records, planned, None if data is None else str(data.resolve()), **how)
         shell.say(NOTE)
         shell.result(results=results)

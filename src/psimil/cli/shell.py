@@ -15,6 +15,7 @@ from typing import Any
 import typer
 
 from psimil.cli.exits import printable
+from psimil.cli.groups import asked
 from psimil.cli.progress import Display
 from psimil.foundations.phases import following
 
@@ -40,8 +41,8 @@ class Shell:
     @contextmanager
     def of(cls, context: typer.Context) -> Iterator[Shell]:
         """The voice that the root was asked for, listening while the command works."""
-        asked = context.find_root().params
-        shell = cls(asked["as_json"], asked["quiet"])
+        options = asked(context)
+        shell = cls(options["as_json"], options["quiet"])
         with shell.listening():
             yield shell
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,12 +26,14 @@ class LabelledBags(NamedTuple):
 
 
 class OneBag(NamedTuple):
-    """A bag: its name, X (n, D), its label or -1, and known (n,) instance labels or None."""
+    """A bag: its name, X (n, D), its label or -1; known (n,) instance labels, positions (n,) and names, or None."""
 
     name: str
     X: NDArray[Any]
     label: Any
     known: NDArray[Any] | None = None
+    positions: NDArray[Any] | None = None
+    feature_names: tuple[str, ...] | None = None
 
 
 def labelled(bags: Bags, y: ArrayLike, y_instances: ArrayLike | None = None) -> LabelledBags:
@@ -63,7 +66,7 @@ def labelled(bags: Bags, y: ArrayLike, y_instances: ArrayLike | None = None) -> 
 
 
 def together(found: Iterable[OneBag]) -> LabelledBags:
-    """Bags that were read one after another, each with a label.
+    """Bags that were read one after another, each with a label, in the order of their positions if all have some.
 
     Examples
     --------
@@ -77,7 +80,12 @@ def together(found: Iterable[OneBag]) -> LabelledBags:
         if len(labels) != len(one.X):
             shown = f"{INSTANCE_LABELS}/{one.name}.npy"
             raise InputError(f"{shown} has {len(labels)} labels for {len(one.X)} instances.")
-    return labelled(bags, [one.label for one in each], np.concatenate(known))
+    bags, every = replace(bags, feature_names=each[0].feature_names), np.concatenate(known)
+    positions = [one.positions for one in each if one.positions is not None]
+    if len(positions) == len(each):
+        bags = bags.in_order(np.concatenate(positions))
+        every = every[bags.rows]
+    return labelled(bags, [one.label for one in each], every)
 
 
 def check_bags(bags: Any) -> None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,11 +16,12 @@ from psimil.data.chunks import DELIMITED, PARQUET, csv_chunks, parquet_chunks
 from psimil.data.feature_choice import Names, chosen_columns
 from psimil.data.tabular import Table
 from psimil.datasets.h5 import H5Folder
-from psimil.datasets.torchmil import FEATURES, TorchmilFolder
+from psimil.datasets.torchmil_folder import TorchmilFolder, is_torchmil
 from psimil.files.paths import as_path
 from psimil.foundations.errors import DataWarning, InputError, MissingFile
 from psimil.foundations.phases import tell
 from psimil.model.labels import Classes
+from psimil.store.bag_folders import Progress, folder_table, h5_folder, import_folder, one_set
 from psimil.store.manifest import Manifest, is_store, read_manifest
 from psimil.store.reader import open_store
 from psimil.store.writer import StoreWriter
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["import_bags", "read_bags"]
-
-Progress = Callable[[int], AbstractContextManager[Callable[[str], None]]]
 
 BAG = "bag"  # column of the bag ids, unless another is named
 
@@ -48,12 +46,15 @@ def read_bags(
     classes: Classes | None = None,
     labels_optional: bool = False,
     position: str | None = None,
+    split: str | None = None,
 ) -> BagTable:
-    r"""Bags from a file with one row per instance.
+    r"""Bags from a file with one row per instance, or from a folder.
 
     Parameters
     ----------
-    path : ``.csv``, ``.tsv`` or ``.txt`` (also ``.gz``), ``.parquet`` or ``.npz``, or a store (:mod:`psimil.store`).
+    path : ``.csv``, ``.tsv`` or ``.txt`` (also ``.gz``), ``.parquet`` or ``.npz``, a store (:mod:`psimil.store`),
+        or a torchmil folder (:func:`psimil.datasets.read_torchmil`), whose folders stand for columns: ``features`` is
+        the name of a set of features, ``label``, ``instance_label`` and ``position`` are those of folders.
         Commas, semicolons or tabs separate the columns of text. An npz archive holds ``X`` (N, D) with ``bag_ids``
         (N,), or with ``offsets`` (B+1,) and optionally ``ids`` (B,); optionally ``y`` (per row, or per bag in the order
         of ``ids`` or of ascending ``bag_ids``), ``y_instances`` (N,) and ``feature_names`` (D,).
@@ -70,6 +71,7 @@ def read_bags(
     labels_optional : leave out labels that cannot be used, with a warning, instead of refusing them.
     position : column of the positions along each bag, by which its instances are put in order, see
         :meth:`psimil.Bags.in_order`; None where rows have no order, or are in it. Archives and stores have none.
+    split : of a torchmil folder, the bags that its ``splits.csv`` puts here; None reads all.
 
     Returns
     -------
@@ -93,6 +95,14 @@ def read_bags(
     (['b', 'a'], [1, 0], ('size', 'mass'))
     """
     path = as_path(path)
+    if path.is_dir() and not is_store(path) and is_torchmil(path):
+        _refuse({"bag": None if bag == BAG else bag, "drop": drop, "positive": positive}, f"{path.name} is a folder")
+        folders = {"label": label, "instance_label": instance_label, "position": position}
+        folder = TorchmilFolder(path, one_set(features), split, **folders, labels_optional=labels_optional)
+        return _of_classes(
+            folder_table(folder, path.name, optional=labels_optional), path.name, classes, labels_optional
+        )
+    _refuse({"split": split}, f"{path.name} is no folder of bags with splits")
     if position is not None and (path.is_dir() or path.name.endswith(".npz")):
         raise InputError(
             f'{path.name} has no column "{position}". Give positions in a .csv, .tsv, .txt or .parquet file.'
@@ -102,7 +112,9 @@ def read_bags(
             columns = {"bag": None if bag == BAG else bag, "label": label, "instance_label": instance_label}
             _refuse(columns | {"positive": positive}, f"{path.name} is a store, which has its labels and ids")
             return _of_store(open_store(path).table(), path.name, features, drop, classes, optional=labels_optional)
-        raise InputError(f"{path.name} is a directory. Name a file, or a store of psimil data import.")
+        raise InputError(
+            f"{path.name} is a directory. Name a file, a torchmil folder, or a store of psimil data import."
+        )
     labels = {"positive": positive, "classes": classes, "optional": labels_optional}
     columns = {"bag": bag, "label": label, "instance_label": instance_label, "position": position}
     return in_memory(_source(path, columns, features, drop, labels, at_once=True))
@@ -119,6 +131,7 @@ def import_bags(
     drop: Names = None,
     positive: str | None = None,
     labels: Mapping[str, int] | str | Path | None = None,
+    split: str | None = None,
     dtype: str | None = None,
     append: bool = False,
     overwrite: bool = False,
@@ -131,7 +144,7 @@ def import_bags(
     source : text, ``.parquet`` or ``.npz`` as for :func:`psimil.read_bags`, rows in any order;
         a torchmil folder; or a folder of ``.h5`` files as CLAM and TRIDENT write them.
     store : folder to write.
-    bag, label, instance_label, features, drop, positive : of a table, as for :func:`psimil.read_bags`.
+    bag, label, instance_label, features, drop, positive, split : as for :func:`psimil.read_bags`.
     labels : labels of ``.h5`` files, as for :func:`psimil.datasets.read_h5`; None leaves them unknown.
     dtype : "float32" or "float64" on disk; None takes float32, or what the store has.
     append : add to the store that is there; its features are looked for by name.
@@ -166,13 +179,21 @@ def import_bags(
     options: dict[str, Any] = {"dtype": dtype, "append": append, "overwrite": overwrite}
     steps = progress or (lambda total: nullcontext(lambda note: None))
     if source.is_dir():
-        folder = _folder(source, labels)
-        given = columns | {"bag": None if bag == BAG else bag, "features": features, "drop": drop, "positive": positive}
-        _refuse(given, f"{source.name} is a folder of bags, not a table")
-        return _import_folder(folder, store, options, steps)
+        given: dict[str, Any] = {"bag": None if bag == BAG else bag, "drop": drop, "positive": positive}
+        if is_torchmil(source):
+            _refuse(given | {"labels": labels}, f"{source.name} is a torchmil folder, which has its labels")
+            folder: TorchmilFolder | H5Folder = TorchmilFolder(
+                source, one_set(features), split, label=label, instance_label=instance_label, labels_optional=True
+            )
+        else:
+            given |= {"label": label, "instance_label": instance_label, "features": features, "split": split}
+            folder = h5_folder(source, labels)
+            _refuse(given, f"{source.name} is a folder of bags, not a table")
+        return import_folder(folder, store, options, steps)
     if source.exists() and not source.is_file():
         raise InputError(f"{source.name} is not a regular file, which can be read twice. Copy it to one.")
     _refuse({"labels": labels}, f"{source.name} is no folder of .h5 files")
+    _refuse({"split": split}, f"{source.name} is no folder of bags with splits")
     old = read_manifest(store) if append else None
     if features is None and old is not None and old.feature_names is not None:
         features = old.feature_names
@@ -225,15 +246,6 @@ def _refuse(given: Mapping[str, Any], why: str) -> None:
             raise InputError(f"{why}: {option}={value!r} would have no effect. Leave it out.")
 
 
-def _folder(source: Path, labels: Mapping[str, int] | str | Path | None) -> TorchmilFolder | H5Folder:
-    if (source / FEATURES).is_dir():
-        _refuse({"labels": labels}, f"{source.name} is a torchmil folder, which has its labels")
-        return TorchmilFolder(source, labels_optional=True)
-    if any(source.glob("*.h5")):
-        return H5Folder(source, labels)
-    raise InputError(f"{source.name} has neither a folder {FEATURES} (torchmil) nor .h5 files (CLAM, TRIDENT).")
-
-
 def _of_store(
     table: BagTable, name: str, features: Names, drop: Names, classes: Classes | None, *, optional: bool
 ) -> BagTable:
@@ -241,6 +253,11 @@ def _of_store(
     names = list(table.feature_names)
     if chosen_columns(names, name, (), features, drop) != names:
         raise InputError(f"{name} is a store, which has its features. Choose them when you import: psimil data import.")
+    return _of_classes(table, name, classes, optional)
+
+
+def _of_classes(table: BagTable, name: str, classes: Classes | None, optional: bool) -> BagTable:
+    """The table, whose labels are those of a model; without them where they are not, if they are optional."""
     if classes is not None and table.y is not None and table.classes != classes:
         ours, theirs = (f"{pair.negative!r} and {pair.positive!r} (positive)" for pair in (table.classes, classes))
         message = f"the labels of {name} are {ours}, those of the model {theirs}"
@@ -249,20 +266,6 @@ def _of_store(
         warnings.warn(f"labels are not used: {message}.", DataWarning, stacklevel=3)
         return replace(table, y=None)
     return table
-
-
-def _import_folder(
-    bags: TorchmilFolder | H5Folder, store: str | Path, options: dict[str, Any], steps: Progress
-) -> Manifest:
-    found = iter(bags)
-    first = next(found)
-    if first.X.ndim != 2:
-        raise InputError(f"bag {first.name} has shape {first.X.shape}, expected (instances, features).")
-    with StoreWriter(store, first.X.shape[1], **options) as writer, steps(len(bags)) as step:
-        for one in chain([first], found):
-            writer.add(one.X, one.label, one.name, one.known)
-            step(one.name)
-        return writer.finish()
 
 
 def _import_table(table: Source, store: str | Path, options: dict[str, Any], steps: Progress) -> Manifest:

@@ -1,0 +1,16 @@
+"""Beside torchmil: bags as its datasets, its datasets as bags, and models of psimil that its ``Trainer`` runs."""
+
+from psimil.foundations.errors import InputError
+from psimil.foundations.extras import install_command
+
+try:
+    import torchmil.models  # type: ignore[import-untyped]  # noqa: F401
+except ImportError as error:
+    raise InputError(f"psimil.torchmil needs torchmil. Install it with: {install_command('torch')} torchmil") from error
+
+from psimil.torchmil.dataset import BagDataset as BagDataset
+from psimil.torchmil.dataset import bags_of as bags_of
+from psimil.torchmil.fitted_head import FittedHead as FittedHead
+from psimil.torchmil.gp_head import GPHead as GPHead
+
+__all__ = ["BagDataset", "FittedHead", "GPHead", "bags_of"]
