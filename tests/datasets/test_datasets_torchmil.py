@@ -50,6 +50,16 @@ def test_coordinates_and_float32_are_kept(tmp_path):
     assert datasets.read_torchmil(tmp_path / "data").bags.X.dtype == np.float32
 
 
+def test_written_as_its_own_scans_are(tmp_path):
+    theirs = pytest.importorskip("torchmil.datasets").RSNAMILDataset
+    options = {"split": ["train", "test", "train"], "features": "resnet50", "instance_labels": "slice_labels"}
+    datasets.write_torchmil(tmp_path / "data", BAGS, Y, [0, 1, 0, 0, 0, 1], **options)
+    found = theirs(str(tmp_path / "data"), bag_keys=["X", "Y", "y_inst"], load_at_init=False)
+    assert found.get_bag_names() == ["b", "scan 3.1"]
+    assert found[0]["X"].tolist() == BAGS["b"].tolist() and found[1]["y_inst"].tolist() == [0, 0, 1]
+    assert datasets.read_torchmil(tmp_path / "data", "test").y.tolist() == [0]
+
+
 @pytest.mark.parametrize(("split", "names"), [("train", ["b", "scan 3.1"]), ("test", ["a"])])
 def test_one_split(folder, split, names):
     bags, y, _ = datasets.read_torchmil(folder, split)
@@ -155,6 +165,8 @@ def test_names_that_meet_on_some_systems_are_refused(tmp_path):
         ({"y_instances": [0, 1]}, r"instance labels have shape \(2,\), expected \(6,\)"),
         ({"coords": np.zeros((5, 2))}, r"coords have shape \(5, 2\), expected \(6, k\)"),
         ({"split": ["train"]}, "3 bags but 1 entries of split"),
+        ({"features": "../a"}, "'../a' cannot be a file name"),
+        ({"instance_labels": "mine"}, "instance_labels must be one of inst_labels, slice_labels, patch_labels"),
     ],
 )
 def test_labels_that_do_not_fit_are_refused(tmp_path, options, message):

@@ -20,7 +20,7 @@ from psimil.datasets.labelled import (
     labelled,
     together,
 )
-from psimil.datasets.torchmil_folder import COORDS, FEATURES, LABELS, SPLITS, TorchmilFolder
+from psimil.datasets.torchmil_folder import COORDS, FEATURES, INSTANCE_FOLDERS, LABELS, NAMED, SPLITS, TorchmilFolder
 from psimil.files.paths import as_path
 from psimil.foundations.errors import InputError, OutputError
 from psimil.model.bags import Bags
@@ -72,6 +72,8 @@ def write_torchmil(
     *,
     coords: ArrayLike | None = None,
     split: Sequence[str] | None = None,
+    features: str | None = None,
+    instance_labels: str = INSTANCE_LABELS,
 ) -> None:
     """Write bags as torchmil reads them; the folder appears when all of it is written.
 
@@ -83,6 +85,8 @@ def write_torchmil(
     y_instances : (N,) 0, 1, or -1 for unknown; None leaves ``inst_labels`` out.
     coords : (N, k) coordinates of the instances; None leaves ``coords`` out.
     split : (B,) "train", "test" or the like, for ``splits.csv``; None leaves it out.
+    features : name of the features, which then lie in ``features/features_<name>``.
+    instance_labels : folder of their labels; "slice_labels" for scans, "patch_labels" for slides.
 
     Raises
     ------
@@ -104,16 +108,19 @@ def write_torchmil(
     check_bags(bags)
     names = checked_names(bags.names)
     data = labelled(bags, y, y_instances)
-    columns = {FEATURES: list(bags), LABELS: [data.y[b : b + 1] for b in range(len(bags))]}
+    if instance_labels not in INSTANCE_FOLDERS:
+        raise InputError(f"instance_labels must be one of {', '.join(INSTANCE_FOLDERS)}, got {instance_labels!r}.")
+    held = FEATURES if features is None else f"{FEATURES}/{NAMED}{checked_names([features])[0]}"
+    columns = {held: list(bags), LABELS: [data.y[b : b + 1] for b in range(len(bags))]}
     if y_instances is not None:
-        columns[INSTANCE_LABELS] = bags.split(data.y_instances)
+        columns[instance_labels] = bags.split(data.y_instances)
     if coords is not None:
         columns[COORDS] = coordinates(coords, bags, "k")
     if split is not None and len(split) != len(bags):
         raise InputError(f"{len(bags)} bags but {len(split)} entries of split.")
     with _aside(target) as aside:
         for folder, arrays in columns.items():
-            (aside / folder).mkdir()
+            (aside / folder).mkdir(parents=True)
             for name, array in zip(names, arrays, strict=True):
                 np.save(aside / folder / f"{name}.npy", array, allow_pickle=False)
         if split is not None:

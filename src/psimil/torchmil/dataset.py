@@ -67,7 +67,8 @@ class BagDataset(ProcessedMILDataset):
         self.bag_names = names  # which torchmil sorts
 
     def _build_bag(self, name: str) -> dict[str, Any]:
-        with torch.sparse.check_sparse_tensor_invariants(True):  # torch warns of adj where nobody says
+        checked: Any = torch.sparse.check_sparse_tensor_invariants
+        with checked(True):  # torch warns of adj where nobody says
             found: dict[str, Any] = super()._build_bag(name)
         return found
 

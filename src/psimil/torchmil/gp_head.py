@@ -16,6 +16,7 @@ from psimil.estimators.parameters import options_of, resolved
 from psimil.estimators.psi_vgpmil import VGPMIL
 from psimil.foundations.errors import InputError
 from psimil.foundations.linalg import cholesky, inverse_upper
+from psimil.foundations.logistic import trapezoid
 from psimil.inference.preparation import Supervision, choose_sparse_gp
 from psimil.inference.sparse_gp import KernelState, Posterior, Scaling
 from psimil.inference.torch_gp import TorchGP, bag_bound, check_torch
@@ -27,8 +28,6 @@ from psimil.torchmil.padded import as_bags, log_odds, there
 
 if TYPE_CHECKING:
     from psimil.estimators.psi_vgpmil import PsiVGPMIL
-
-NODES = 40  # of the quadrature over f
 
 
 class GPHead(MILModel):
@@ -79,7 +78,7 @@ class GPHead(MILModel):
         T = known_labels(np.asarray(y), bags.names, "label")
         if feat_ext is not None:
             with torch.no_grad():
-                X = feat_ext(torch.from_numpy(np.asarray(bags.X[:], dtype=np.float32)))
+                X = _features(feat_ext, torch.from_numpy(np.asarray(bags.X[:])))
             bags = Bags(X.double().numpy(), bags.offsets, bags.ids)
         scaling = Scaling.fit(bags.X)
         options = options_of(resolved(VGPMIL(**{"random_state": 0, **settings})), n_features=bags.n_features)
@@ -109,7 +108,7 @@ class GPHead(MILModel):
     def forward(self, X: Tensor, mask: Tensor | None = None) -> Tensor:
         """Log-odds (B,) of bags X (B, n, ...) with a mask (B, n), to be differentiated."""
         where = there(X, mask)
-        return _bag_log_odds(*self._latent().moments(self.feat_ext(X[where])), where.sum(1).tolist())
+        return _bag_log_odds(*self._latent().moments(_features(self.feat_ext, X[where])), where.sum(1).tolist())
 
     def compute_loss(self, Y: Tensor, X: Tensor, mask: Tensor | None = None) -> tuple[Tensor, dict[str, Tensor]]:
         """Log-odds (B,), and minus the bound per bag given labels Y (B,): its mean over all batches is that of all."""
@@ -117,7 +116,7 @@ class GPHead(MILModel):
         if not torch.isin(labels, labels.new_tensor([0, 1])).all():
             raise InputError("labels of bags must be 0 or 1.")
         sizes = where.sum(1).tolist()
-        mean, variance = self._latent().moments(self.feat_ext(X[where]))
+        mean, variance = self._latent().moments(_features(self.feat_ext, X[where]))
         each = zip(torch.split(mean, sizes), torch.split(variance, sizes), labels.tolist(), strict=True)
         bounds = torch.stack([bag_bound(mu, s2, int(label)) for mu, s2, label in each])
         U = self._spread()
@@ -135,7 +134,7 @@ class GPHead(MILModel):
         """
         where = there(X, mask)
         with torch.no_grad():
-            features = self.feat_ext(X[where])
+            features = _features(self.feat_ext, X[where])
         found = log_odds(self.model.predict(as_bags(features, where)), where)
         return found if return_inst_pred else found[0]
 
@@ -153,10 +152,17 @@ class GPHead(MILModel):
         return TorchGP.whitened(scaling, kernel, self.log_kernel, self.Z, prior, posterior)
 
 
+def _features(feat_ext: torch.nn.Module, instances: Tensor) -> Tensor:
+    """(N, D) features of instances (N, ...), which are given in the precision of the network."""
+    weight = next(feat_ext.parameters(), None)
+    found: Tensor = feat_ext(instances if weight is None else instances.to(weight))
+    return found
+
+
 def _bag_log_odds(mean: Tensor, variance: Tensor, sizes: list[int]) -> Tensor:
     """Log-odds (B,) of the noisy or of E sigma(f), from moments (N,) of f, bag after bag."""
-    x, w = (torch.from_numpy(one).to(mean) for one in np.polynomial.hermite_e.hermegauss(NODES))
+    x, w = (torch.from_numpy(one).to(mean) for one in trapezoid())
     f = mean[:, None] + torch.sqrt(variance + 1e-300)[:, None] * x
-    log_negative = torch.logsumexp(logsigmoid(-f) + torch.log(w / w.sum()), 1)
+    log_negative = torch.logsumexp(logsigmoid(-f) + torch.log(w), 1)
     survival = torch.stack([part.sum() for part in torch.split(log_negative, sizes)]).clamp(max=-1e-300)
     return torch.log(-torch.expm1(survival)) - survival
