@@ -7,6 +7,7 @@ import pytest
 
 from psimil import VGPMIL, DataWarning, read_bags
 from psimil.datasets import read_torchmil
+from psimil.datasets.torchmil_folder import is_torchmil
 from psimil.foundations.errors import InputError, MissingFile
 from psimil.store import import_bags, open_store
 from torchmil_layout import scans
@@ -146,6 +147,13 @@ def test_labels_may_be_absent_where_they_are_optional(folder):
     assert read_bags(folder, features="resnet50", labels_optional=True).y is None
     with pytest.raises(MissingFile, match=r"labels/ID_00.npy was not found"):
         read_bags(folder, features="resnet50")
+
+
+def test_slides_in_a_folder_called_features_are_no_torchmil_folder(tmp_path):
+    (tmp_path / "features" / "features_uni").mkdir(parents=True)
+    (tmp_path / "features" / "features_uni" / "a.h5").write_bytes(b"")
+    assert not is_torchmil(tmp_path / "features" / "features_uni")
+    assert is_torchmil(scans(tmp_path / "data") / "features" / "features_resnet18")
 
 
 def test_only_folders_have_splits(folder, tmp_path):

@@ -121,7 +121,8 @@ def root_of(path: Path) -> Path:
 
 def is_torchmil(path: Path) -> bool:
     """Whether a folder looks like one of torchmil."""
-    return path.parent.name == FEATURES or any((size / FEATURES).is_dir() for size in (path, *path.glob(PATCHES)))
+    named = path.parent.name == FEATURES and path.name.startswith(NAMED) and any(path.glob("*.npy"))
+    return named or any((size / FEATURES).is_dir() for size in (path, *path.glob(PATCHES)))
 
 
 def feature_names(feature_set: str | None, n_features: int) -> tuple[str, ...] | None:

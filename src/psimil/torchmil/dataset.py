@@ -60,7 +60,7 @@ class BagDataset(ProcessedMILDataset):
             columns["coords"] = coordinates(coords, bags, "k")
         elif bags.links is not None:
             columns["coords"] = [_along(links) for links in bags.split(bags.links)]
-        self._columns = {key: dict(zip(names, arrays, strict=True)) for key, arrays in columns.items()}
+        self._bags = {name: {key: columns[key][b] for key in columns} for b, name in enumerate(names)}
         keys = [*columns, *(["adj"] if "coords" in columns else [])]
         paths = dict.fromkeys(("features_path", "labels_path", "inst_labels_path", "coords_path"), "")
         super().__init__(**paths, bag_names=names, bag_keys=keys, dist_thr=NEAR, verbose=False)
@@ -72,21 +72,11 @@ class BagDataset(ProcessedMILDataset):
             found: dict[str, Any] = super()._build_bag(name)
         return found
 
-    def _load_features(self, name: str) -> Array:
-        return self._column("X", name)
+    def _load_bag(self, name: str) -> dict[str, Any]:
+        return dict(self._bags[name])
 
     def _load_labels(self, name: str) -> Array:
-        return self._column("Y", name)
-
-    def _load_inst_labels(self, name: str) -> Array:
-        return self._column("y_inst", name)
-
-    def _load_coords(self, name: str) -> Array:
-        return self._column("coords", name)
-
-    def _column(self, key: str, name: str) -> Array:
-        found: Array = self._columns[key][name]
-        return found
+        return np.asarray(self._bags[name]["Y"])
 
 
 def bags_of(dataset: Any) -> LabelledBags:

@@ -27,18 +27,6 @@ def there(X: Tensor, mask: Tensor | None) -> Tensor:
     return found
 
 
-def spread(values: Tensor, where: Tensor) -> Tensor:
-    """(B, n) values of the instances that are there, bag after bag; minus infinity elsewhere, probability 0.
-
-    Examples
-    --------
-    >>> spread(torch.tensor([1.0, 2.0]), torch.tensor([[True, False], [True, False]]))
-    tensor([[1., -inf],
-            [2., -inf]])
-    """
-    return torch.full(where.shape, -torch.inf, dtype=values.dtype, device=values.device).masked_scatter(where, values)
-
-
 def as_bags(features: Tensor, where: Tensor) -> Bags:
     """Bags of features (N, D), of the instances that are there."""
     sizes = where.sum(1).cpu().numpy()
@@ -46,6 +34,10 @@ def as_bags(features: Tensor, where: Tensor) -> Bags:
 
 
 def log_odds(prediction: Prediction, where: Tensor) -> tuple[Tensor, Tensor]:
-    """Log-odds (B,) of bags and (B, n) of instances, in double precision."""
-    bags, instances = torch.from_numpy(prediction.log_odds), torch.from_numpy(prediction.instance_log_odds)
-    return bags.to(where.device), spread(instances.to(where.device), where)
+    """Log-odds (B,) of bags and (B, n) of instances, in double precision; minus infinity where there is none."""
+    bags, known = (
+        torch.from_numpy(one).to(where.device) for one in (prediction.log_odds, prediction.instance_log_odds)
+    )
+    return bags, torch.full(where.shape, -torch.inf, dtype=known.dtype, device=known.device).masked_scatter(
+        where, known
+    )
