@@ -4,9 +4,9 @@ from psimil.foundations.errors import InputError
 from psimil.foundations.extras import install_command
 
 try:
-    import torchmil.models  # type: ignore[import-untyped]  # noqa: F401
+    import torchmil.models  # noqa: F401
 except ImportError as error:
-    raise InputError(f"psimil.torchmil needs torchmil. Install it with: {install_command('torch')} torchmil") from error
+    raise InputError(f"psimil.torchmil needs torchmil. Install it with: {install_command('torchmil')}") from error
 
 from psimil.torchmil.dataset import BagDataset as BagDataset
 from psimil.torchmil.dataset import bags_of as bags_of

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from torchmil.datasets import ProcessedMILDataset  # type: ignore[import-untyped]
+from torchmil.datasets import ProcessedMILDataset
 
 from psimil.datasets.labelled import LabelledBags, OneBag, check_bags, coordinates, labelled, together
 from psimil.model.bags import Bags

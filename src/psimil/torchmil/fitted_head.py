@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
-from torchmil.models import MILModel  # type: ignore[import-untyped]
+from torchmil.models import MILModel
 
 from psimil.torchmil.padded import as_bags, log_odds, there
 

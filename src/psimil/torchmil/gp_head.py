@@ -10,7 +10,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 from torch.nn.functional import logsigmoid
-from torchmil.models import MILModel  # type: ignore[import-untyped]
+from torchmil.models import MILModel
 
 from psimil.estimators.parameters import options_of, resolved
 from psimil.estimators.psi_vgpmil import VGPMIL
