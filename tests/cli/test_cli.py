@@ -17,7 +17,7 @@ from psimil.version import VERSION
 
 RUN = {
     "bags.csv", "config.toml", "environment.json", "figures", "history.csv", "instances.csv", "metrics.json",
-    "model.safetensors", "summary.md",
+    "model.safetensors", "results.safetensors", "summary.md",
 }  # fmt: skip
 
 

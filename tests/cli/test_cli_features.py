@@ -1,6 +1,7 @@
 """The command line: which columns are features, which model is the default, arguments in the wrong place."""
 
 import json
+import shutil
 import tomllib
 
 import numpy as np
@@ -163,10 +164,16 @@ def test_swapped_arguments(files, tmp_path):
     fails(call("fit", run, "--out", tmp_path / "o"), 2, f"{run} is a model; the argument of psimil fit is a table")
     fails(call("info", table), 2, f"{table} is a table of bags; the argument of psimil info is a model")
     fails(call("info", files / "new"), 2, "new is a prediction;")
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    shutil.copy(run / "model.safetensors", bare)
     for command in ("view", "report"):
         fails(call(command, table), 66, f"{table} is a file. Name the folder of results")
         fails(
-            call(command, run), 66, f"{run} holds a model and no results.", f"psimil predict {run} BAGS --out runs/new"
+            call(command, bare),
+            66,
+            f"{bare} holds a model and no results.",
+            f"psimil predict {bare} BAGS --out runs/new",
         )
     call("data", "import", table, store)
     fails(call("evaluate", store, run), 2, "is a store of bags", f"psimil evaluate {run} {store}")

@@ -113,7 +113,7 @@ def test_an_installed_copy_names_where_it_came_from_or_the_packages(monkeypatch,
 
 def test_view_says_what_to_run_where_there_are_no_results(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    fails(call("view"), 2, "Missing argument 'RESULTS'. Folder that predict or ct predict wrote.")
+    fails(call("view"), 2, "Missing argument 'RESULTS'. Folder that fit, predict or ct predict wrote.")
     fails(call("view", "gone"), 66, "gone was not found", "psimil demo")
     Path("demo/prediction").mkdir(parents=True)
     Path("demo/prediction/results.safetensors").touch()

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("jinja2")
 
 from commands import call, fails
-from psimil.figures import plot_bag
+from psimil.figures import plot_bag, plot_strip
 from psimil.foundations.errors import InputError
 from psimil.report import Choices, page, render_report
 from psimil.report.calls import Words, reason_words
@@ -167,6 +167,20 @@ def test_unlike_calls_of_a_scan_and_its_slices_are_explained(sketches):
     assert called == unlike.prediction.split(unlike.prediction.instance_label)[first].tolist() and 1 in called
     alike = replace(results, prediction=replace(results.prediction, threshold=1e-9, instance_threshold=1e-9))
     assert "no contradiction" not in Page(render_report(alike, ONE)).text
+
+
+def test_pictures_of_scans_say_which_side_of_the_patient_is_where(monkeypatch):
+    strips = []
+    monkeypatch.setattr(
+        "psimil.report.pictures.plot_strip", lambda *a, **k: strips.append(k["edges"]) or plot_strip(*a, **k)
+    )
+    flipped = np.array([[-1.0, 0, 0, 0, 1, 0]] * 2 + [[0.0] * 6])
+    page = Page(render_report(scan_results(orientation=flipped), Choices(probable=3, uncertain=0)))
+    said = [text for text in page.texts if text.startswith("Every picture: ")]
+    words = "left edge L, right edge R, top A, bottom P"
+    assert sorted(said) == [*[f"Every picture: {words}."] * 2, "Every picture: orientation unknown."]
+    assert sorted(strips) == [*[words] * 2, "orientation unknown"]
+    assert "Every picture" not in "".join(Page(render_report(feature_results(), ONE)).texts)
 
 
 def test_scans_have_thumbnails_and_positions(scans):

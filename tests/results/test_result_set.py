@@ -3,15 +3,18 @@
 import dataclasses
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from commands import call, fails, trained
+from commands import QUICK, call, fails, frame_of, trained
+from psimil import PsiVGPMIL
 from psimil.files import sealed
 from psimil.files.rundir import opened
 from psimil.foundations.errors import DataWarning, InputError, MissingFile
 from psimil.predictive.drawn import Bounds
+from psimil.report import Choices, render_report
 from psimil.results.result_file import FIELDS, KIND, NAME, read_result
-from psimil.results.result_set import ResultSet
+from psimil.results.result_set import OUT_OF_BAG, ResultSet
 from psimil.store.tables import read_bags
 from small_results import results_of, small_model
 
@@ -68,11 +71,13 @@ def test_scans_come_back_with_positions_thumbnails_notes_and_series(fitted, tmp_
         kind="ct",
         positions=np.linspace(-3, 8, N),
         images=np.random.default_rng(0).integers(0, 256, (N, 5, 7)).astype(np.uint8),
+        orientation=np.array([[1.0, 0, 0, 0, 1, 0], [0.0] * 6] * 10),
         notes=tuple(f"note {n}; </script>" for n in range(20)),
         series=tuple(f"{n:016x}" for n in range(20)),
     )
     results.write(tmp_path / NAME)
     assert same(results, ResultSet.load(tmp_path))
+    assert results.orientation_of(0) == (1, 0, 0, 0, 1, 0) and results.orientation_of(1) is None
     assert not results.has_truth and not results.has_instance_truth
     assert results.features is None and results.feature_names == ()
 
@@ -110,6 +115,9 @@ def heads(**values):
 
 
 BREAKS = {
+    "orientation of bags that are no scans": lambda tensors, texts, header: tensors.update(
+        orientation=np.zeros((len(tensors["truth"]), 6))
+    ),
     "missing array": lambda tensors, texts, header: tensors.pop("latent_mean"),
     "unknown array": lambda tensors, texts, header: tensors.__setitem__("more", np.zeros(3)),
     "missing truth": lambda tensors, texts, header: tensors.pop("truth"),
@@ -250,6 +258,7 @@ def test_every_field_of_the_schema_is_written_by_some_result(fitted, tmp_path):
         kind="ct",
         positions=np.zeros(len(fitted[1].X)),
         images=np.zeros((len(fitted[1].X), 2, 2), np.uint8),
+        orientation=np.zeros((len(prediction.ids), 6)),
         owed=(np.zeros(len(fitted[1].X)), np.ones(len(fitted[1].X))),  # as of a model in context
     )
     seen = set()
@@ -257,6 +266,29 @@ def test_every_field_of_the_schema_is_written_by_some_result(fitted, tmp_path):
         results.write(tmp_path / NAME)
         seen |= set(read_result(tmp_path / NAME)[0])
     assert seen == set(FIELDS)
+
+
+def test_fit_writes_its_out_of_bag_predictions_which_say_so(tmp_path):
+    files = trained(tmp_path)
+    table, found = read_bags(files / "train.csv"), ResultSet.load(files / "run")
+    assert found.origin == OUT_OF_BAG == "out-of-bag: every bag is predicted by a model that has not learned from it"
+    rows = pd.read_csv(files / "run" / "bags.csv")
+    np.testing.assert_array_equal(found.prediction.prob, rows["prob"])
+    np.testing.assert_array_equal(found.truth, table.y)
+    np.testing.assert_array_equal(found.instance_truth, table.y_instances)
+    inside = PsiVGPMIL.load(files / "run" / "model.safetensors").predict_dist(table.bags)
+    assert not np.allclose(found.prediction.prob, inside.prob)
+    assert found.feature_names == table.feature_names and found.kind == "features"
+    assert ResultSet.of(inside).origin == ""
+    page = render_report(found, Choices(probable=1, uncertain=0))
+    assert f"predicted by VGPMIL, {OUT_OF_BAG}." in page
+
+
+def test_labels_that_a_fit_has_learned_from_do_not_flatter_what_is_shown_of_it(tmp_path):
+    frame = frame_of(n_bags=12)
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    call("fit", tmp_path / "a.csv", "--out", tmp_path / "run", "--instance-label", "instance_label", *QUICK)
+    assert not ResultSet.load(tmp_path / "run").has_instance_truth
 
 
 def test_predict_writes_results_with_the_labels_of_the_table(tmp_path):

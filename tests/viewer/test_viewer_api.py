@@ -300,3 +300,24 @@ def test_static_files_are_those_of_the_package(features):
 def test_answers_are_strict_json(client):
     for path in ("/api/set", "/api/bags", f"/api/bags/{client.viewed.keys[0]}"):
         json.loads(client.get(path).text, parse_constant=lambda name: pytest.fail(name))
+
+
+@pytest.mark.parametrize("sort", ["probability", "uncertainty", "novelty", "id", "truth", "size"])
+@pytest.mark.parametrize("descending", [True, False])
+@pytest.mark.parametrize("show", ["all", "refer", "positive"])
+def test_previous_and_next_keep_the_order_of_the_worklist(features, sort, descending, show):
+    query = f"sort={sort}&descending={descending}&show={show}"
+    keys = [row["key"] for row in features.get(f"/api/bags?{query}&limit=500").json()["bags"]]
+    assert len(keys) > 1
+    for before, key, after in zip([None, *keys], keys, [*keys[1:], None], strict=False):
+        bag = features.get(f"/api/bags/{key}?{query}").json()
+        assert (bag["previous"], bag["next"]) == (before, after)
+
+
+def test_a_bag_that_the_filter_leaves_out_lies_between_those_that_it_shows(features):
+    rows = features.get("/api/bags?limit=500").json()["bags"]
+    shown = [row["refer"] for row in rows]
+    place = next(n for n in range(1, len(rows)) if not shown[n] and any(shown[:n]) and any(shown[n:]))
+    bag = features.get(f"/api/bags/{rows[place]['key']}?show=refer").json()
+    assert bag["previous"] == [row["key"] for row in rows[:place] if row["refer"]][-1]
+    assert bag["next"] == next(row["key"] for row in rows[place:] if row["refer"])

@@ -51,6 +51,25 @@ def test_slices_of_files_are_in_order(folder):
     assert volumes.slice("unknown", POSITIONS, 0) is None
 
 
+@pytest.mark.parametrize("orientation", [(1, 0, 0, 0, 1, 0), (-1, 0, 0, 0, 1, 0), (1, 0, 0, 0, 0, -1), None])
+def test_orientation_and_spacing_are_those_of_the_files(tmp_path, orientation):
+    more = {} if orientation is None else {"PixelSpacing": [0.5, 0.25]}
+    given = None if orientation is None else list(orientation)
+    write_series(tmp_path, SLICES, size=SIZE, ImageOrientationPatient=given, **({"PixelSpacing": None} | more))
+    (wanted,) = series_of(tmp_path)
+    volumes = volumes_of(tmp_path, [wanted], ReadingRules(), HASHER)
+    assert volumes.orientation(wanted) == orientation
+    assert volumes.spacing(wanted) == (None if orientation is None else (0.5, 0.25))
+    assert volumes.orientation("unknown") is None and volumes.spacing("unknown") is None
+
+
+@pytest.mark.parametrize("wrong", [(0.0, 0.5), (-1.0, 0.5), (0.5, 1e6)])
+def test_a_spacing_that_cannot_be_is_none(folder, wrong):
+    name, series = next(iter(series_of(folder).items()))
+    slices = tuple(replace(header, spacing=wrong) for header in series.slices)
+    assert Volumes({name: replace(series, slices=slices)}, None).spacing(name) is None
+
+
 def test_other_ids_match_nothing(folder):
     (wanted, *_) = series_of(folder)
     assert len(volumes_of(folder, [wanted], ReadingRules(), str.upper)) == 0

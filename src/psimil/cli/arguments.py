@@ -157,10 +157,10 @@ def load_results(folder: Path, verb: str) -> ResultSet:
         step = next_step("predict", folder, "BAGS", "--out", "runs/new")
         raise MissingFile(f"{folder} holds a model and no results. Predict the bags of a file BAGS first: {step}")
     if folder.is_file():
-        raise MissingFile(f"{folder} is a file. Name the folder of results that predict or ct predict wrote.")
+        raise MissingFile(f"{folder} is a file. Name the folder of results that fit, predict or ct predict wrote.")
     what = "holds no results" if folder.is_dir() else "was not found"
     raise MissingFile(
-        f"{folder} {what} ({NAME}). Name a folder that psimil predict or psimil ct predict wrote, or make one: "
+        f"{folder} {what} ({NAME}). Name a folder of psimil fit, psimil predict or psimil ct predict, or make one: "
         f"{next_step('demo')}"
     )
 

@@ -23,11 +23,14 @@ from psimil.figures import (
 from psimil.files.environment import environment
 from psimil.foundations.phases import tell
 from psimil.results.model_card import context_words, referral_facts, referral_rule
+from psimil.results.result_set import LARGEST, OUT_OF_BAG, warn_of_size
+from psimil.results.tabular_results import tabular_results
 
 if TYPE_CHECKING:
     from psimil.data.bagtable import BagTable
     from psimil.estimators.psi_vgpmil import PsiVGPMIL
     from psimil.files.rundir import RunDirectory
+    from psimil.results.result_set import ResultSet
 
 
 def write_fit(
@@ -66,10 +69,22 @@ def write_fit(
     run.write_table("instances.csv", instance_frame(unseen.prediction, table))
     run.write_json("metrics.json", finite(metrics))
     _figures(run, estimator, table)
-    estimator.save(run.file("model.safetensors"))
+    model = run.file("model.safetensors")
+    estimator.save(model)
+    if table.bags.n_instances > LARGEST:
+        warn_of_size(table.bags.n_instances)
+    else:
+        _results(estimator, table, model, learned_from_instances).save(run)
     run.write_text("summary.md", _summary(facts, name, referral_rule(estimator.model_, estimator.referral)))
     run.finish()
     return facts
+
+
+def _results(estimator: PsiVGPMIL, table: BagTable, model: Path, learned_from_instances: bool) -> ResultSet:
+    """What viewer and report show of a fit: its out-of-bag predictions, which say so in the model's card."""
+    shown = replace(table, y_instances=None) if learned_from_instances else table
+    results = tabular_results(shown, estimator.out_of_bag_.prediction, estimator, file=model)
+    return replace(results, model={"predictions": OUT_OF_BAG, **results.model})
 
 
 def _metrics(
@@ -137,6 +152,7 @@ def _summary(facts: dict[str, Any], name: str, referral: str) -> str:
         "of other folds chose; AUC compares bags of one fold, and the range after it is its 95 % interval. The kernel",
         "was chosen with all bags present, which flatters all of this a little;",
         "use `psimil evaluate` on bags that were not trained on for scores to report.",
+        "`psimil view` and `psimil report` show them.",
         "`influence` is how surprising a bag's label is to the other bags; look at the largest for labelling errors.",
         "", f"**{NOTE}**", "",
     ]  # fmt: skip

@@ -12,7 +12,7 @@ from psimil.cli.exits import NOTE
 from psimil.cli.shell import Shell
 
 Results = Annotated[
-    Path, typer.Argument(metavar="RESULTS", help="Folder of predict, ct predict or demo.", show_default=False)
+    Path, typer.Argument(metavar="RESULTS", help="Folder of fit, predict, ct predict or demo.", show_default=False)
 ]
 
 

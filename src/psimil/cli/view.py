@@ -28,7 +28,7 @@ def view(
     context: typer.Context,
     results: Annotated[
         Path,
-        typer.Argument(metavar="RESULTS", help="Folder that predict or ct predict wrote.", show_default=False),
+        typer.Argument(metavar="RESULTS", help="Folder that fit, predict or ct predict wrote.", show_default=False),
     ],
     dicom: Annotated[
         Path | None, typer.Option("--dicom", metavar="DIR", help="Folder with the DICOM files, to show whole slices.")

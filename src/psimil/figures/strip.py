@@ -52,6 +52,7 @@ def plot_strip(
     truth: ArrayLike | None = None,
     images: ArrayLike | None = None,
     *,
+    edges: str = "",
     ax: Axes | None = None,
 ) -> Axes:
     """Slices in a row above the band of their probabilities; slices known to be positive are framed red.
@@ -61,6 +62,7 @@ def plot_strip(
     prediction, bag, truth : see :func:`strip_table`.
     images : (n, height, width) grey or (n, height, width, 3) colour slices; None draws cells that are the brighter, the
         more probable the slice.
+    edges : which side of the patient is at which edge of the images, see :func:`psimil.results.edges.edge_words`.
     ax : where to draw; a new figure when None, wide enough for the slices.
 
     Examples
@@ -95,6 +97,7 @@ def plot_strip(
     edge = max(0.6, 3.0 * broad / room)  # room for a marker
     ax.set(xlim=((n - broad) / 2 - edge, (n + broad) / 2 - 1 + edge))
     words = "slices in axial order: probability ± standard deviation, bold when called positive"
+    words += f"; {edges}" if edges else ""
     ax.set_xlabel(folded(words, room, 9.0), fontsize=9.0)
     ax.set_ylabel("probability")
     title = f"Scan {bag_words(table)}" + (" (cells: the brighter, the more probable)" if images is None else "")

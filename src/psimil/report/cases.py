@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from psimil.report.calls import Words, difference_words, reason_words
 from psimil.report.numerals import Numeral, decimal, probability, truth_words
 from psimil.report.pictures import picture_uri, profile_uri
+from psimil.results.edges import Edges, edge_words
 from psimil.results.result_set import ResultSet
 
 Array = NDArray[Any]
@@ -90,7 +91,10 @@ class Instance:
 
 @dataclass(frozen=True)
 class Case:
-    """A bag in detail: profile, thumbnails, a table of its instances; ``difference`` explains unlike calls."""
+    """A bag in detail: profile, thumbnails, a table of its instances; ``difference`` explains unlike calls.
+
+    ``edges`` says which side of the patient is at which edge of the pictures of a scan.
+    """
 
     row: Row
     why: str
@@ -99,6 +103,7 @@ class Case:
     profile: str
     film: Sequence[Instance]
     instances: Sequence[Instance]
+    edges: str
 
 
 def bag_names(results: ResultSet, show_ids: bool) -> Array:
@@ -145,7 +150,8 @@ def _case(results: ResultSet, row: Row, why: str) -> Case:
     film = [] if results.images is None else _most_probable(instances, FILM)
     of = (results.prediction, row.number, Words.of(results.kind))
     profile, table = profile_uri(results, row.number), _most_probable(instances, TABLE)
-    return Case(row, why, difference_words(*of), reason_words(*of), profile, film, table)
+    edges = edge_words(Edges.of(results.orientation_of(row.number))) if results.kind == "ct" else ""
+    return Case(row, why, difference_words(*of), reason_words(*of), profile, film, table, edges)
 
 
 def _most_probable(instances: Sequence[Instance], most: int) -> list[Instance]:

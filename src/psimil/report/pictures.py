@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from psimil.figures import new_figure, plot_bag, plot_referral, plot_reliability, plot_strip
 from psimil.figures.lettering import figure_of
 from psimil.figures.png import encode_png
+from psimil.results.edges import Edges, edge_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -63,7 +64,8 @@ def profile_uri(results: ResultSet, bag: int) -> str:
     known = results.instance_truth[rows]
     truth = known if (known >= 0).any() else None
     if results.kind == "ct" and results.images is not None and n <= STRIP:
-        ax = plot_strip(prediction, bag, truth, results.images[rows], ax=new_figure(10.0, 3.3 + 0.9 * min(1.0, 20 / n)))
+        words, ax = edge_words(Edges.of(results.orientation_of(bag))), new_figure(10.0, 3.3 + 0.9 * min(1.0, 20 / n))
+        ax = plot_strip(prediction, bag, truth, results.images[rows], edges=words, ax=ax)
     else:
         ax = plot_bag(prediction, bag, truth, ax=new_figure(min(10.0, 3.0 + 0.5 * n), 2.8))
         ax.set_xlim(-0.6, n - 0.4)

@@ -34,7 +34,7 @@ class Field:
 
     Parameters
     ----------
-    shape : letters of its dimensions: B bags, O = B + 1, N instances, H x W pixels, K features of each.
+    shape : letters of its dimensions: B bags, O = B + 1, N instances, H x W pixels, K features of each, 6 cosines.
     dtypes : names of the dtypes that it may have.
     low, high : smallest and largest value.
     needed : whether a file without it is refused.
@@ -78,6 +78,7 @@ FIELDS = {
     "instance_upper": Field("N", low=0, high=1, needed=False),
     "positions": Field("N", ("float64",), needed=False),
     "images": Field("NHW", ("uint8",), needed=False),
+    "orientation": Field("B6", ("float64",), -1.1, 1.1, needed=False),
     "features": Field("NK", ("int64",), 0, needed=False),
     "values": Field("NK", ("float64",), needed=False),
     "effects": Field("NK", ("float64",), needed=False),
@@ -168,7 +169,7 @@ def check_result(tensors: dict[str, Array], texts: Any, header: Any) -> None:
     needed = {name for name, field in FIELDS.items() if field.needed}
     for name in sorted((needed - set(tensors)) | (set(tensors) - set(FIELDS))):
         raise _broken(f'array "{name}" is {"missing" if name in needed else "unknown"}')
-    sizes = {"O": len(tensors["offsets"]), "B": len(tensors["offsets"]) - 1, "1": 1}
+    sizes = {"O": len(tensors["offsets"]), "B": len(tensors["offsets"]) - 1, "1": 1, "6": 6}
     for name, tensor in tensors.items():
         _check_array(name, tensor, sizes)
     _check_header(header)
@@ -229,7 +230,8 @@ def _check_together(tensors: dict[str, Array], header: dict[str, Any], sizes: di
         raise _broken('array "features" names features that are not there')
     _check_bounds(tensors)
     kind = header["kind_of_bags"]
-    if (kind == "ct") != ("positions" in tensors) or (kind == "ct" and "features" in tensors):
+    scans_only, others_only = "orientation" in tensors, "features" in tensors
+    if (kind == "ct") != ("positions" in tensors) or (others_only if kind == "ct" else scans_only):
         raise _broken(f'the arrays are not those of kind "{kind}"')
     if "images" in tensors and (kind == "features" or 0 in tensors["images"].shape):
         raise _broken(f'array "images" does not fit bags of kind "{kind}"')

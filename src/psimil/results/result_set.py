@@ -27,8 +27,10 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 
 SHOWN = (
-    "truth", "instance_truth", "positions", "images", "features", "values", "effects", "own_effect", "bag_effect",
+    "truth", "instance_truth", "positions", "images", "orientation", "features", "values", "effects", "own_effect",
+    "bag_effect",
 )  # fmt: skip
+OUT_OF_BAG = "out-of-bag: every bag is predicted by a model that has not learned from it"
 LARGEST = 500_000  # instances of one file, which is made and read as a whole
 
 
@@ -44,6 +46,7 @@ class ResultSet:
     instance_truth : (N,) labels, -1 for unknown.
     positions : (N,) millimetres along the axis, feet to head, of CT slices; else None.
     images : (N, h, w) thumbnails in 0..255, or None.
+    orientation : (B, 6) ImageOrientationPatient of the pictures of scans, zeros where unknown; or None.
     features : (N, k) numbers of the features that move each instance most, the strongest first; or None.
     values : (N, k) their values in the units of the file.
     effects : (N, k) what each adds to the latent log-odds, against the training mean of that feature.
@@ -71,6 +74,7 @@ class ResultSet:
     instance_truth: Array
     positions: Array | None
     images: Array | None
+    orientation: Array | None
     features: Array | None
     values: Array | None
     effects: Array | None
@@ -91,6 +95,7 @@ class ResultSet:
         instance_truth: Array | None = None,
         positions: Array | None = None,
         images: Array | None = None,
+        orientation: Array | None = None,
         effects: tuple[Array, Array, Array] | None = None,
         owed: tuple[Array, Array] | None = None,
         feature_names: tuple[str, ...] = (),
@@ -109,6 +114,7 @@ class ResultSet:
             _labels(instance_truth, int(prediction.offsets[-1])),
             positions,
             images,
+            orientation,
             features,
             values,
             strengths,
@@ -129,6 +135,16 @@ class ResultSet:
     def has_instance_truth(self) -> bool:
         """Whether the label of at least one instance is known."""
         return bool((self.instance_truth != UNKNOWN).any())
+
+    @property
+    def origin(self) -> str:
+        """How the predictions were made where that matters to a reader, see :data:`OUT_OF_BAG`; else empty."""
+        return self.model.get("predictions", "")
+
+    def orientation_of(self, bag: int) -> tuple[float, ...] | None:
+        """(6,) ImageOrientationPatient of the pictures of a bag, None where it is unknown."""
+        cosines = () if self.orientation is None else tuple(self.orientation[bag].tolist())
+        return cosines if any(cosines) else None
 
     def localisation(self) -> Localisation | None:
         """What is found inside bags, in mm for CT slices and else in rows; None when no instance label is known."""
@@ -248,7 +264,7 @@ class ResultSet:
         """
         path = as_path(directory, "directory") / NAME
         if not path.is_file():
-            raise MissingFile(f"{NAME} is not there. Name the folder that psimil predict or psimil ct predict wrote.")
+            raise MissingFile(f"{NAME} is not there. Name a folder of psimil fit, psimil predict or psimil ct predict.")
         arrays, texts, header = read_result(path)
         dtype = {"text": np.str_, "objects": np.object_}.get(header["ids"])
         ids = arrays["ids"] if dtype is None else np.array(texts["ids"], dtype=dtype)

@@ -84,8 +84,10 @@ def bag_routes(state: ViewerState) -> APIRouter:
         return bag_list(state, sort, descending, show, offset, limit)
 
     @routes.get("/api/bags/{key}", responses=UNKNOWN)
-    def _bag(key: KeyPath) -> BagDetails:
-        return bag_details(state, numbered(state, key))
+    def _bag(
+        key: KeyPath, sort: Sorting = Sorting.probability, descending: bool = True, show: Shown = Shown.all
+    ) -> BagDetails:
+        return bag_details(state, numbered(state, key), sort, descending, show)
 
     return routes
 

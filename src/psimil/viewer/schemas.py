@@ -82,6 +82,7 @@ class Summary(Schema):
     has_volumes: bool
     model: dict[str, str]
     note: str = NOTE
+    origin: str
     thresholds: str
     reliability: Reliability | None
     scores: Scores | None
@@ -147,8 +148,21 @@ class InstanceRow(Estimate):
     note: str
 
 
+class Sides(Schema):
+    """Letters of the sides of the patient at the edges of a picture, see :class:`psimil.results.edges.Edges`."""
+
+    left: str
+    right: str
+    top: str
+    bottom: str
+
+
 class Picture(Schema):
-    """What pictures a bag has: slices in Hounsfield units, or thumbnails in a sprite."""
+    """What pictures a bag has: slices in Hounsfield units, or thumbnails in a sprite.
+
+    ``spacing`` has the millimetres between rows and between columns of slices, ``edges`` the sides of the patient, and
+    ``ends`` names where the slices begin and end; the first two are None where they are unknown.
+    """
 
     kind: Literal["hu", "thumbnail", "none"]
     rows: int
@@ -156,6 +170,9 @@ class Picture(Schema):
     sprite_columns: int
     thumb_rows: int
     thumb_columns: int
+    spacing: tuple[float, float] | None
+    edges: Sides | None
+    ends: tuple[str, str]
 
 
 class BagDetails(BagRow):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -33,18 +34,10 @@ class ViewerState:
         plain = show_ids or results.kind == "ct"
         self.names = self.ids if plain else tuple(f"bag {number}" for number in range(1, len(results) + 1))
         self._numbers = {key: number for number, key in enumerate(self.keys)}
-        order = results.by_probability().tolist()
-        self._places = {number: place for place, number in enumerate(order)}
-        self._by_probability = (None, *(self.keys[number] for number in order), None)
 
     def number(self, key: str) -> int | None:
         """Number of the bag with this key."""
         return self._numbers.get(key)
-
-    def beside(self, number: int) -> tuple[str | None, str | None]:
-        """Keys of the bag that is a little more probable, and of the one that is a little less."""
-        place = self._places[number]
-        return self._by_probability[place], self._by_probability[place + 2]
 
     def called(self, number: int, instance: int | None = None) -> int:
         """What the model calls a bag, or one of its instances: 0 or 1."""
@@ -55,6 +48,16 @@ class ViewerState:
         """Rows and columns of the slices in Hounsfield units, or None when there are none."""
         series = self.results.series[number]
         return self.volumes.shape(series) if self.volumes is not None and series else None
+
+    def spacing(self, number: int) -> tuple[float, float] | None:
+        """Millimetres between rows and columns of the slices in Hounsfield units, or None when they are unknown."""
+        return None if self.volumes is None else self.volumes.spacing(self.results.series[number])
+
+    def orientation(self, number: int) -> Sequence[float] | None:
+        """(6,) ImageOrientationPatient of what is shown of a scan: of its files where they are at hand."""
+        if self.volumes is None or self.shape(number) is None:
+            return self.results.orientation_of(number)
+        return self.volumes.orientation(self.results.series[number])
 
     def slice(self, number: int, index: int) -> NDArray[np.int16] | None:
         """(rows, columns) Hounsfield units of one slice of a bag, or None when there are none."""

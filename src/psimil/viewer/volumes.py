@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from psimil.ct.scans.study import Series
 
 MAX_BYTES = 256 << 20
+FARTHEST = 100.0  # millimetres between pixels above which PixelSpacing is a mistake
 TOLERANCE = 0.01  # millimetres by which a slice may have moved since the prediction
 
 
@@ -57,6 +58,15 @@ class Volumes:
         """Rows and columns of the slices of a series, or None when the folder does not have it."""
         found = self._series.get(series)
         return None if found is None or not found.slices else (found.slices[0].rows, found.slices[0].columns)
+
+    def orientation(self, series: str) -> tuple[float, ...] | None:
+        """(6,) ImageOrientationPatient of a series, whose slices share it; None where the files do not say."""
+        return None if self.shape(series) is None else self._series[series].slices[0].orientation
+
+    def spacing(self, series: str) -> tuple[float, float] | None:
+        """Millimetres between rows and between columns of a series; None where the files do not say."""
+        found = None if self.shape(series) is None else self._series[series].slices[0].spacing
+        return (found[0], found[1]) if found is not None and 0 < min(found) and max(found) < FARTHEST else None
 
     def slice(self, series: str, positions: NDArray[Any], number: int) -> NDArray[np.int16] | None:
         """One slice, or None when the files are not those of the prediction any more.

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from psimil.figures.png import COLUMNS
 from psimil.figures.reliability import reliability_table
 from psimil.report.calls import Words, difference_words, reason_words, threshold_words
+from psimil.results.edges import Edges, ends
 from psimil.results.feedback import Feedback
 from psimil.results.metrics import UNKNOWN
 from psimil.results.result_set import ResultSet
@@ -27,6 +28,7 @@ from psimil.viewer.schemas import (
     Picture,
     Reliability,
     Scores,
+    Sides,
     Summary,
 )
 from psimil.viewer.state import ViewerState
@@ -65,10 +67,10 @@ def bag_list(state: ViewerState, sort: Sorting, descending: bool, show: Shown, o
     return BagList(total=len(wanted), bags=[BagRow(**_bag(state, number)) for number in chosen])
 
 
-def bag_details(state: ViewerState, number: int) -> BagDetails:
-    """What the page of a bag shows."""
+def bag_details(state: ViewerState, number: int, sort: Sorting, descending: bool, show: Shown) -> BagDetails:
+    """What the page of a bag shows; the bags before and after it are those of the worklist in this order."""
     found, words = state.results.prediction, Words.of(state.results.kind)
-    previous, following = state.beside(number)
+    previous, following = _beside(state, number, _order(state, sort, descending), _filters(state)[show])
     said = state.feedback.of(state.ids[number], None)
     size = int(np.diff(found.offsets)[number])
     return BagDetails(
@@ -100,6 +102,7 @@ def summary(state: ViewerState) -> Summary:
         has_images=results.images is not None,
         has_volumes=any(state.shape(number) is not None for number in range(len(results))),
         model=dict(results.model),
+        origin=results.origin,
         thresholds=threshold_words(found.threshold, found.instance_threshold, Words.of(results.kind)),
         reliability=_reliability(results) if results.has_truth else None,
         scores=None if scores is None else _finite(scores),
@@ -151,8 +154,18 @@ def _picture(state: ViewerState, number: int) -> Picture:
     height, width = (0, 0) if images is None else images.shape[1:]
     kind: Any = "hu" if shape is not None else "none" if images is None else "thumbnail"
     rows, columns = shape or (height, width)
+    orientation = state.orientation(number)
+    edges = Edges.of(orientation)
     return Picture(
-        kind=kind, rows=rows, columns=columns, sprite_columns=COLUMNS, thumb_rows=height, thumb_columns=width
+        kind=kind,
+        rows=rows,
+        columns=columns,
+        sprite_columns=COLUMNS,
+        thumb_rows=height,
+        thumb_columns=width,
+        spacing=state.spacing(number),
+        edges=None if edges is None else Sides(**edges._asdict()),
+        ends=ends(orientation),
     )
 
 
@@ -180,6 +193,16 @@ def _order(state: ViewerState, sort: Sorting, descending: bool) -> list[int]:
     }
     column = columns[sort]
     return [int(n) for n in np.argsort(-column if descending else column, kind="stable")]
+
+
+def _beside(
+    state: ViewerState, number: int, order: list[int], is_shown: Callable[[int], bool]
+) -> tuple[str | None, str | None]:
+    """Keys of the shown bags before and after one, which itself may not be shown any more."""
+    place = order.index(number)
+    before = next((other for other in reversed(order[:place]) if is_shown(other)), None)
+    after = next((other for other in order[place + 1 :] if is_shown(other)), None)
+    return None if before is None else state.keys[before], None if after is None else state.keys[after]
 
 
 def _filters(state: ViewerState) -> dict[Shown, Callable[[int], bool]]:

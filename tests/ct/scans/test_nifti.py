@@ -38,6 +38,23 @@ def test_slices_come_as_from_dicom_however_the_axes_are_stored(tmp_path, codes, 
     assert scan.thickness == 5
     np.testing.assert_allclose(np.diff(scan.positions), 5)
     assert scan.sources == ()
+    assert scan.orientation == (1, 0, 0, 0, 1, 0)
+
+
+def test_the_orientation_is_that_of_the_affine_and_unknown_without_one(tmp_path):
+    """A volume turned by 10 degrees about the patient's axis; then the same without a place in the patient."""
+    turn = np.eye(4)
+    turn[:2, :2] = [[np.cos(0.1745), -np.sin(0.1745)], [np.sin(0.1745), np.cos(0.1745)]]
+    ras = np.ascontiguousarray(volume().transpose(2, 1, 0)[::-1, ::-1])
+    image = nibabel.Nifti1Image(ras, turn)
+    nibabel.save(image, tmp_path / "a.nii")
+    # Columns run against the first axis of the file: to the left and, turned, to the front.
+    expected = (np.cos(0.1745), np.sin(0.1745), 0, -np.sin(0.1745), np.cos(0.1745), 0)
+    np.testing.assert_allclose(read_nifti(tmp_path / "a.nii", hasher=str).orientation, expected, atol=1e-6)
+    image.set_sform(None, 0)
+    image.set_qform(None, 0)
+    nibabel.save(image, tmp_path / "b.nii")
+    assert read_nifti(tmp_path / "b.nii", hasher=str).orientation is None
 
 
 def test_values_are_clipped_and_holes_are_air(tmp_path):

@@ -53,11 +53,13 @@ def _draw(run: RunDirectory, results: CTResults, number: int, place: int) -> Non
 
     from psimil.figures import plot_strip, save_figure, strip_table
     from psimil.figures.lettering import noted
+    from psimil.results.edges import Edges, edge_words
 
     truth = None if results.truth is None else results.prediction.split(results.truth)[number]
     slices = results.slices[number]
     name = str(results.prediction.ids[number])
-    ax = plot_strip(results.prediction, name, truth, slices.images[:, 0])
+    words = edge_words(Edges.of(slices.orientation))
+    ax = plot_strip(results.prediction, name, truth, slices.images[:, 0], edges=words)
     figure = ax.get_figure(root=True)
     assert figure is not None  # plot_strip made one
     noted(ax, RESEARCH)

@@ -16,6 +16,7 @@ from psimil.ct.scans.scan import Slices, thumbnails
 from psimil.foundations.errors import InputError
 from psimil.inference.prediction import Prediction
 from psimil.inference.prediction_table import estimate
+from psimil.results.edges import Edges
 from psimil.results.localisation import Localisation, Places, auc_within_bags
 from psimil.results.metrics import bag_metrics, instance_metrics
 from psimil.results.model_card import model_card
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 
+UNKNOWN = (0.0,) * 6  # orientation
 RESEARCH = "Research use only, not a medical device."
 
 
@@ -74,6 +76,7 @@ class CTResults:
             instance_truth=self.truth,
             positions=self.positions,
             images=thumbnails(self.slices),
+            orientation=np.array([scan.orientation if Edges.of(scan.orientation) else UNKNOWN for scan in self.slices]),
             notes=tuple("; ".join(scan.notes) for scan in self.slices),
             series=tuple(self.series) or None,
             model=self.model,

@@ -53,6 +53,7 @@ class Scan:
     study_uid, series_uid : for the report only.
     thickness : of a slice in millimetres, when known.
     burned_in : whether a file says that its pixels show text about the patient.
+    orientation : (6,) cosines of rows and columns in the patient's coordinates; None when unknown.
     notes : what was mended or is odd, one line each. Slices are named by the place of their file in its folder.
 
     Raises
@@ -76,6 +77,7 @@ class Scan:
     thickness: float | None = None
     notes: tuple[str, ...] = ()
     burned_in: bool = False
+    orientation: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
         for name, value in (("hu", self.hu), ("positions", self.positions)):
@@ -118,6 +120,7 @@ class Slices:
     thickness : of a slice in millimetres, when known.
     notes : what was mended or is odd.
     burned_in : whether the pixels may show text about the patient.
+    orientation : (6,) cosines of rows and columns in the patient's coordinates; None when unknown.
 
     Examples
     --------
@@ -138,6 +141,7 @@ class Slices:
     thickness: float | None = None
     notes: tuple[str, ...] = ()
     burned_in: bool = False
+    orientation: tuple[float, ...] | None = None
 
     @classmethod
     def of(cls, scan: Scan, windows: Sequence[Window], size: int) -> Slices:

@@ -148,6 +148,7 @@ def _read(series: Series, skip_bad: bool, modalities: Collection[str], limits: L
         thickness=series.thickness,
         notes=tuple(notes),
         burned_in=series.burned_in,
+        orientation=first.orientation,
     )
 
 
@@ -212,6 +213,7 @@ def read_nifti(path: str | Path, hasher: Callable[[str], str] | None = None, lim
     try:
         image: Any = nibabel.load(path)
         _check_volume(image.shape, path.stat().st_size, limits)
+        placed = int(image.header["sform_code"]) > 0 or int(image.header["qform_code"]) > 0
         image = canonical(image.slicer[..., 0] if len(image.shape) == 4 else image)
         values = np.asarray(image.dataobj, dtype=np.float32)
     except InputError:
@@ -224,7 +226,15 @@ def read_nifti(path: str | Path, hasher: Callable[[str], str] | None = None, lim
     hu = np.rint(np.clip(values, LOWEST_HU, HIGHEST_HU)).astype(np.int16)[::-1, ::-1].transpose(2, 1, 0)
     width, height, step = (float(x) for x in image.header.get_zooms()[:3])
     positions = float(image.affine[2, 3]) + step * np.arange(len(hu), dtype=np.float64)
-    return Scan(hasher(path.name), np.ascontiguousarray(hu), positions, (height, width), thickness=step)
+    across, down = (image.affine[:3, axis] * (1, 1, -1) / np.linalg.norm(image.affine[:3, axis]) for axis in (0, 1))
+    return Scan(
+        hasher(path.name),
+        np.ascontiguousarray(hu),
+        positions,
+        (height, width),
+        thickness=step,
+        orientation=(*across.tolist(), *down.tolist()) if placed else None,
+    )
 
 
 def _check_volume(shape: tuple[int, ...], size: int, limits: Limits) -> None:
