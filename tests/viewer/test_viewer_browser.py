@@ -187,7 +187,7 @@ def test_the_canvas_shows_the_window_of_the_hounsfield_units(visit):
     np.testing.assert_array_equal(canvas_grey(page), expected(30, 100))
     page.locator("#viewport").press("1")
     assert page.get_by_role("button", name="Brain").get_attribute("aria-pressed") == "true"
-    box = page.locator("#viewport").bounding_box()
+    box = page.locator("#canvas").bounding_box()
     page.mouse.move(box["x"] + 100, box["y"] + 100)
     page.mouse.down()
     page.mouse.move(box["x"] + 110, box["y"] + 105)

@@ -10,7 +10,7 @@ import { UNLIKE, capital, interval, labelled, probability, spread } from "./word
 const VERDICTS = { agree: "agrees", disagree: "disagrees" };
 
 /**
- * @typedef {{name: string, sort: string|null, label: string, hint?: string, cell: function(any): (Node|string)[]}} Column
+ * @typedef {{name: string, sort: string|null, label: string, hint?: string, cell: function(any, string): (Node|string)[]}} Column
  */
 
 /**
@@ -57,7 +57,7 @@ export function columnsOf(set, words) {
       name: "id",
       sort: "id",
       label: capital(words.bag),
-      cell: (bag) => [element("a", { href: `/bag/${encodeURIComponent(bag.key)}` }, bag.id)],
+      cell: (bag, order) => [element("a", { href: `/bag/${encodeURIComponent(bag.key)}?${order}` }, bag.id)],
     },
     {
       name: "probability",

@@ -4,21 +4,28 @@
  */
 
 import { getJson } from "./api.js";
+import { Camera } from "./camera.js";
 import { showCard } from "./card.js";
+import { Cine } from "./cine.js";
 import { byId, fail } from "./dom.js";
+import { showEdges } from "./edges.js";
 import { FeedbackForm } from "./feedback.js";
 import { Filmstrip } from "./filmstrip.js";
 import { listen } from "./gestures.js";
+import { bindingsOf, listenToKeys } from "./keys.js";
+import { Mark } from "./mark.js";
 import { Profile } from "./profile.js";
+import { showScale } from "./scalebar.js";
 import { Stage } from "./stage.js";
 import { showTelling } from "./telling.js";
+import { Tools } from "./tools.js";
 import { fillValues, markValue } from "./values.js";
 import { UNLIKE, announced, callOf, capital, probability, wordsOf } from "./words.js";
 
 const REST = 250; // milliseconds without a move before the place is said
 const key = location.pathname.split("/").pop();
 
-const loaded = await Promise.all([getJson("/api/set"), getJson(`/api/bags/${key}`)]).catch((error) =>
+const loaded = await Promise.all([getJson("/api/set"), getJson(`/api/bags/${key}${location.search}`)]).catch((error) =>
   fail(error.message),
 );
 if (loaded) open(...loaded);
@@ -35,6 +42,8 @@ function open(set, bag) {
   document.title = `${bag.id} - psimil viewer`;
   byId("heading").textContent = `${capital(words.bag)} ${set.kind === "ct" ? bag.id : bag.id.replace(/^bag /, "")}`;
   for (const way of ["previous", "next"]) lead(byId(way), bag[way]);
+  byId("back").href = `/worklist${location.search}`;
+  byId("origin").textContent = capital(set.origin);
   byId("scan").classList.add(`shows-${bag.image.kind}`);
   byId("stage").hidden = !pictured;
   byId("telling").hidden = pictured;
@@ -48,7 +57,7 @@ function open(set, bag) {
   if (pictured) {
     const stage = new Stage(bag, words);
     parts.push(stage, new Filmstrip(byId("strip"), bag, words, (index) => go(index)));
-    listen(stage, { index: () => current, count, first: words.first, go: (index) => go(index) });
+    equip(stage, { index: () => current, count, first: words.first, go }, bag.image, set, words);
   } else {
     parts.push({ show: (index) => showTelling(byId("telling"), bag, index, words) });
   }
@@ -56,7 +65,7 @@ function open(set, bag) {
   parts.push(
     new Profile(byId("profile"), bag, {
       joined,
-      ends: joined ? ["feet", "head"] : ["", ""],
+      ends: joined ? bag.image.ends : ["", ""],
       first: words.first,
       label: `Probability of each ${words.instance} with its interval; the threshold is ${bag.instance_threshold}`,
       onChoose: (index) => go(index),
@@ -81,8 +90,8 @@ function open(set, bag) {
   else tabulate();
   byId("values").open = !pictured;
 
-  /** Show an instance everywhere; beyond the ends there is none. */
-  function go(wanted) {
+  /** Show an instance everywhere, and say so unless it goes on by itself; beyond the ends there is none. */
+  function go(wanted, say = true) {
     const index = Math.min(count - 1, Math.max(0, wanted));
     if (index === current) return;
     current = index;
@@ -92,13 +101,28 @@ function open(set, bag) {
     markValue(table, index);
     clearTimeout(saying);
     saying = setTimeout(() => {
-      byId("live").textContent = announced(words, bag.instances[index], count);
+      if (say) byId("live").textContent = announced(words, bag.instances[index], count);
       history.replaceState(null, "", `#${index + words.first}`);
     }, REST);
   }
   const asked = Number.parseInt(location.hash.slice(1), 10) - words.first;
   go(Number.isInteger(asked) ? asked : mostProbable(bag.instances));
   byId("main").removeAttribute("aria-busy");
+}
+
+/** Camera, letters, scale, tools, keys and gestures around the stage. */
+function equip(stage, place, image, set, words) {
+  const measured = image.kind === "hu";
+  const size = measured ? image : { rows: image.thumb_rows, columns: image.thumb_columns, spacing: null };
+  const camera = new Camera(byId("viewport"), byId("plane"), size);
+  const mark = measured ? new Mark(stage, image) : null;
+  if (mark) stage.whenPainted(() => mark.show());
+  if (set.kind === "ct") showEdges(image.edges);
+  byId("scale-box").hidden = !measured;
+  if (measured) camera.watch(() => showScale(camera, image));
+  const tools = new Tools(stage, camera, new Cine(stage, place), mark);
+  listen(stage, place, camera, tools);
+  listenToKeys(bindingsOf(stage, place, camera, tools, words));
 }
 
 /** Index of the instance with the largest log-odds: the one to look at first. */
@@ -109,7 +133,7 @@ function mostProbable(instances) {
 /** A link to the case before or after, or none at the ends. */
 function lead(link, to) {
   if (!to) return;
-  link.href = `/bag/${encodeURIComponent(to)}`;
+  link.href = `/bag/${encodeURIComponent(to)}${location.search}`;
   link.removeAttribute("aria-disabled");
 }
 
@@ -127,7 +151,7 @@ function name(bag, set, words) {
     "Click the chart to go there.";
   byId("keys").textContent =
     bag.image.kind === "hu"
-      ? "Wheel, arrow keys or swipe: slices. Drag or keys 1 to 4: window."
+      ? "Wheel, arrow keys or swipe: slices. Drag or keys 1 to 4: window. Ctrl and wheel, or pinch: zoom. All keys: ?"
       : `Wheel, arrow keys or swipe: ${words.instances}.` +
         (set.kind === "ct" ? " Thumbnails only; for full slices start psimil view with --dicom." : "");
 }

@@ -16,7 +16,9 @@ export class Stage {
   #slices = null;
   #sprite = null;
   #window = windowOf(WINDOWS[0].level, WINDOWS[0].width);
+  #inverted = false;
   #index = 0;
+  #onPaint = () => {};
 
   /**
    * @param {any} bag from /api/bags/{key}
@@ -44,6 +46,41 @@ export class Stage {
   /** @returns {import("./window.js").Window} */
   get window() {
     return this.#window;
+  }
+
+  /** @returns {Int16Array|undefined} Hounsfield units of the slice that is shown, if they are here */
+  get pixels() {
+    return this.#slices?.get(this.#index);
+  }
+
+  /** @returns {string|undefined} why the slice did not come, if it did not */
+  get problem() {
+    return this.#slices?.problem(this.#index);
+  }
+
+  get inverted() {
+    return this.#inverted;
+  }
+
+  /** Whether black is shown as white. */
+  set inverted(inverted) {
+    this.#inverted = inverted;
+    byId("canvas").classList.toggle("inverted", inverted);
+    byId("invert").setAttribute("aria-pressed", String(inverted));
+  }
+
+  /** The first window, not inverted. */
+  reset() {
+    this.inverted = false;
+    this.setWindow(WINDOWS[0].level, WINDOWS[0].width);
+  }
+
+  /**
+   * Have a function called whenever a slice has come to the screen.
+   * @param {function(): void} listener
+   */
+  whenPainted(listener) {
+    this.#onPaint = listener;
   }
 
   #offerWindows() {
@@ -104,8 +141,7 @@ export class Stage {
   /** Paint what is here: the slice, else its thumbnail until the slice comes. */
   #paint() {
     const { image } = this.#bag;
-    const pixels = this.#slices?.get(this.#index);
-    const problem = this.#slices?.problem(this.#index);
+    const { pixels, problem } = this;
     if (pixels) this.#painter.slice(pixels, image.rows, image.columns, this.#window);
     else if (this.#sprite?.complete && this.#sprite.naturalWidth)
       this.#painter.thumbnail(this.#sprite, image, this.#index);
@@ -113,18 +149,18 @@ export class Stage {
     byId("canvas").dataset.shown = pixels || !this.#slices ? this.#index : "";
     byId("wait").hidden = Boolean(pixels) || !this.#slices;
     byId("wait").textContent = problem ?? "Loading";
+    this.#onPaint();
   }
 
   /**
-   * Hounsfield units under a point of the canvas, given as shares of its sides.
-   * @param {number} across in [0, 1)
-   * @param {number} down in [0, 1)
+   * Hounsfield units under a point of the image.
+   * @param {import("./measures.js").Point|null} point null where there is none
    */
-  probe(across, down) {
-    const pixels = this.#slices?.get(this.#index);
+  probe(point) {
+    const { pixels } = this;
     const { rows, columns } = this.#bag.image;
-    const inside = pixels && across >= 0 && across < 1 && down >= 0 && down < 1;
-    const value = inside ? pixels[Math.floor(down * rows) * columns + Math.floor(across * columns)] : null;
+    const [x, y] = point ? [Math.floor(point.x), Math.floor(point.y)] : [-1, -1];
+    const value = pixels && x >= 0 && x < columns && y >= 0 && y < rows ? pixels[y * columns + x] : null;
     byId("probe").textContent = value === null ? "" : `${signed(value, 0)} HU`;
   }
 }

@@ -33,6 +33,7 @@ function start() {
   tiles(byId("tiles"), set, words);
   facts(byId("model"), set.model);
   byId("thresholds").textContent = set.thresholds;
+  byId("origin").textContent = capital(set.origin);
   if (set.reliability) {
     byId("reliability").hidden = false;
     byId("reliability-plot").replaceChildren(reliabilityPlot(set.reliability));
@@ -67,7 +68,7 @@ function start() {
     latest = asked;
     const found = await getJson(`/api/bags?${asked}`).catch((error) => fail(error.message));
     if (!found || latest !== asked) return;
-    byId("rows").replaceChildren(...found.bags.map((bag) => row(bag, columns)));
+    byId("rows").replaceChildren(...found.bags.map((bag) => row(bag, columns, new URLSearchParams(view))));
     mark(view);
     const last = view.offset + found.bags.length;
     const shown = found.total
@@ -125,9 +126,10 @@ function header(column, view, change) {
   return element("th", { scope: "col", class: column.name, "data-sort": column.sort }, button);
 }
 
-function row(bag, columns) {
+/** A line of the list; the link to its page keeps the order, so that the next one there is the next one here. */
+function row(bag, columns, order) {
   const cells = columns.map((column, place) =>
-    element(place ? "td" : "th", { class: column.name, scope: place ? null : "row" }, ...column.cell(bag)),
+    element(place ? "td" : "th", { class: column.name, scope: place ? null : "row" }, ...column.cell(bag, order)),
   );
   return element("tr", { "data-key": bag.key }, ...cells);
 }
