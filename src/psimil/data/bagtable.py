@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from psimil.data.slide import Slide
 from psimil.model.bags import Bags
 from psimil.model.labels import ZERO_ONE, Classes
 
@@ -24,6 +25,7 @@ class BagTable:
     y_instances : (N,) instance labels in the order of ``bags.X``, -1 for unknown, or None.
     classes : what the file calls negative and positive bags.
     positions : (N,) along each bag, in the order of ``bags.X``, which is theirs; None when no column was named.
+    slides : those that say where their patches lie.
     """
 
     bags: Bags
@@ -31,6 +33,7 @@ class BagTable:
     y_instances: NDArray[np.int64] | None
     classes: Classes = ZERO_ONE
     positions: NDArray[np.float64] | None = None
+    slides: tuple[Slide, ...] = ()
 
     @property
     def feature_names(self) -> tuple[str, ...]:

@@ -1,8 +1,6 @@
 """Datasets: MUSK and small digits are embedded; MNIST, CT features and files of other tools are read from a folder."""
 
 from psimil.datasets.classic import read_classic as read_classic
-from psimil.datasets.h5 import read_h5 as read_h5
-from psimil.datasets.h5 import write_h5 as write_h5
 from psimil.datasets.ich import load_cq500 as load_cq500
 from psimil.datasets.ich import load_ich_pair as load_ich_pair
 from psimil.datasets.ich import load_rsna as load_rsna
@@ -24,6 +22,8 @@ from psimil.datasets.published import fetch as fetch
 from psimil.datasets.published import locate as locate
 from psimil.datasets.published import verify as verify
 from psimil.datasets.scans import Scans as Scans
+from psimil.datasets.slides import read_h5 as read_h5
+from psimil.datasets.slides import write_h5 as write_h5
 from psimil.datasets.synthetic import make_bags as make_bags
 from psimil.datasets.torchmil import read_torchmil as read_torchmil
 from psimil.datasets.torchmil import write_torchmil as write_torchmil

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from psimil.data.slide import Slide
 from psimil.foundations.errors import InputError
 from psimil.model.bags import Bags
 from psimil.model.features import as_real
@@ -26,7 +27,7 @@ class LabelledBags(NamedTuple):
 
 
 class OneBag(NamedTuple):
-    """A bag: its name, X (n, D), its label or -1; known (n,) instance labels, positions (n,) and names, or None."""
+    """A bag: name, X (n, D), label or -1; known labels, positions (n,) and names of features or None; its slides."""
 
     name: str
     X: NDArray[Any]
@@ -34,6 +35,7 @@ class OneBag(NamedTuple):
     known: NDArray[Any] | None = None
     positions: NDArray[Any] | None = None
     feature_names: tuple[str, ...] | None = None
+    slides: tuple[Slide, ...] = ()
 
 
 def labelled(bags: Bags, y: ArrayLike, y_instances: ArrayLike | None = None) -> LabelledBags:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from itertools import chain
 from pathlib import Path
@@ -13,22 +13,15 @@ import numpy as np
 
 from psimil.data.bagtable import BagTable
 from psimil.data.feature_choice import Names
-from psimil.datasets.h5 import H5Folder
 from psimil.datasets.labelled import together
-from psimil.datasets.torchmil_folder import FEATURES, TorchmilFolder
+from psimil.datasets.slides import SlideFolder
+from psimil.datasets.torchmil_folder import TorchmilFolder
 from psimil.foundations.errors import DataWarning, InputError
 from psimil.model.labels import UNKNOWN
 from psimil.store.manifest import Manifest
 from psimil.store.writer import StoreWriter
 
 Progress = Callable[[int], AbstractContextManager[Callable[[str], None]]]
-
-
-def h5_folder(source: Path, labels: Mapping[str, int] | str | Path | None) -> H5Folder:
-    """The slides of a folder, refused where it has none."""
-    if not any(source.glob("*.h5")):
-        raise InputError(f"{source.name} has neither a folder {FEATURES} (torchmil) nor .h5 files (CLAM, TRIDENT).")
-    return H5Folder(source, labels)
 
 
 def one_set(features: Names) -> str | None:
@@ -58,7 +51,7 @@ def folder_table(folder: TorchmilFolder, name: str, *, optional: bool) -> BagTab
 
 
 def import_folder(
-    bags: TorchmilFolder | H5Folder, store: str | Path, options: dict[str, Any], steps: Progress
+    bags: TorchmilFolder | SlideFolder, store: str | Path, options: dict[str, Any], steps: Progress
 ) -> Manifest:
     """Write a store from bags that are read one by one, each in the order of its positions."""
     found = iter(bags)
@@ -66,6 +59,8 @@ def import_folder(
     if first.X.ndim != 2:
         raise InputError(f"bag {first.name} has shape {first.X.shape}, expected (instances, features).")
     options |= {"feature_names": first.feature_names}
+    if isinstance(bags, SlideFolder) and bags.known:
+        options |= {"classes": bags.classes}
     with StoreWriter(store, first.X.shape[1], **options) as writer, steps(len(bags)) as step:
         for one in chain([first], found):
             order = slice(None) if one.positions is None else np.argsort(one.positions, kind="stable")

@@ -15,13 +15,13 @@ from psimil.data.bagtable import BagTable, Source, in_memory
 from psimil.data.chunks import DELIMITED, PARQUET, csv_chunks, parquet_chunks
 from psimil.data.feature_choice import Names, chosen_columns
 from psimil.data.tabular import Table
-from psimil.datasets.h5 import H5Folder
+from psimil.datasets.slides import SLIDE, SlideFolder, is_slides
 from psimil.datasets.torchmil_folder import TorchmilFolder, is_torchmil
 from psimil.files.paths import as_path
 from psimil.foundations.errors import DataWarning, InputError, MissingFile
 from psimil.foundations.phases import tell
 from psimil.model.labels import Classes
-from psimil.store.bag_folders import Progress, folder_table, h5_folder, import_folder, one_set
+from psimil.store.bag_folders import Progress, folder_table, import_folder, one_set
 from psimil.store.manifest import Manifest, is_store, read_manifest
 from psimil.store.reader import open_store
 from psimil.store.writer import StoreWriter
@@ -54,7 +54,9 @@ def read_bags(
     ----------
     path : ``.csv``, ``.tsv`` or ``.txt`` (also ``.gz``), ``.parquet`` or ``.npz``, a store (:mod:`psimil.store`),
         or a torchmil folder (:func:`psimil.datasets.read_torchmil`), whose folders stand for columns: ``features`` is
-        the name of a set of features, ``label``, ``instance_label`` and ``position`` are those of folders.
+        the name of a set of features, ``label``, ``instance_label`` and ``position`` are those of folders; or a
+        folder of slides: ``.h5`` or ``.pt`` files as CLAM and TRIDENT write them (:func:`psimil.datasets.read_h5`)
+        and, for labels, a CSV file with ``slide_id`` and ``label``; ``bag`` may name its ``case_id``.
         Commas, semicolons or tabs separate the columns of text. An npz archive holds ``X`` (N, D) with ``bag_ids``
         (N,), or with ``offsets`` (B+1,) and optionally ``ids`` (B,); optionally ``y`` (per row, or per bag in the order
         of ``ids`` or of ascending ``bag_ids``), ``y_instances`` (N,) and ``feature_names`` (D,).
@@ -112,9 +114,13 @@ def read_bags(
             columns = {"bag": None if bag == BAG else bag, "label": label, "instance_label": instance_label}
             _refuse(columns | {"positive": positive}, f"{path.name} is a store, which has its labels and ids")
             return _of_store(open_store(path).table(), path.name, features, drop, classes, optional=labels_optional)
-        raise InputError(
-            f"{path.name} is a directory. Name a file, a torchmil folder, or a store of psimil data import."
-        )
+        if is_slides(path):
+            chosen = {"instance_label": instance_label, "features": features, "drop": drop}
+            _refuse(chosen, f"{path.name} is a folder of slides, not a table")
+            options: dict[str, Any] = {"positive": positive, "classes": classes, "optional": labels_optional}
+            return SlideFolder(path, bag=SLIDE if bag == BAG else bag, label=label, **options).table()
+        known = "a file, a torchmil folder, a folder of slides, or a store of psimil data import"
+        raise InputError(f"{path.name} is a directory. Name {known}.")
     labels = {"positive": positive, "classes": classes, "optional": labels_optional}
     columns = {"bag": bag, "label": label, "instance_label": instance_label, "position": position}
     return in_memory(_source(path, columns, features, drop, labels, at_once=True))
@@ -142,10 +148,12 @@ def import_bags(
     Parameters
     ----------
     source : text, ``.parquet`` or ``.npz`` as for :func:`psimil.read_bags`, rows in any order;
-        a torchmil folder; or a folder of ``.h5`` files as CLAM and TRIDENT write them.
+        a torchmil folder; or a folder of ``.h5`` or ``.pt`` files as CLAM and TRIDENT write them.
     store : folder to write.
-    bag, label, instance_label, features, drop, positive, split : as for :func:`psimil.read_bags`.
-    labels : labels of ``.h5`` files, as for :func:`psimil.datasets.read_h5`; None leaves them unknown.
+    bag, label, instance_label, features, drop, positive, split : as for :func:`psimil.read_bags`; ``bag``, ``label``
+        and ``positive`` also of the table of slides.
+    labels : labels of slides, as for :func:`psimil.datasets.read_h5`; None takes the table that lies beside them, if
+        there is one.
     dtype : "float32" or "float64" on disk; None takes float32, or what the store has.
     append : add to the store that is there; its features are looked for by name.
     overwrite : replace the store that is there; it is kept until the new one is complete.
@@ -179,20 +187,26 @@ def import_bags(
     options: dict[str, Any] = {"dtype": dtype, "append": append, "overwrite": overwrite}
     steps = progress or (lambda total: nullcontext(lambda note: None))
     if source.is_dir():
-        given: dict[str, Any] = {"bag": None if bag == BAG else bag, "drop": drop, "positive": positive}
+        given: dict[str, Any] = {"bag": None if bag == BAG else bag, "positive": positive}
         if is_torchmil(source):
-            _refuse(given | {"labels": labels}, f"{source.name} is a torchmil folder, which has its labels")
-            folder: TorchmilFolder | H5Folder = TorchmilFolder(
+            _refuse(
+                given | {"labels": labels, "drop": drop}, f"{source.name} is a torchmil folder, which has its labels"
+            )
+            folder: TorchmilFolder | SlideFolder = TorchmilFolder(
                 source, one_set(features), split, label=label, instance_label=instance_label, labels_optional=True
             )
         else:
-            given |= {"label": label, "instance_label": instance_label, "features": features, "split": split}
-            folder = h5_folder(source, labels)
-            _refuse(given, f"{source.name} is a folder of bags, not a table")
+            if not is_slides(source):
+                raise InputError(
+                    f"{source.name} is neither a torchmil folder nor has it .h5 or .pt files (CLAM, TRIDENT)."
+                )
+            folder = SlideFolder(source, labels, **given | {"bag": given["bag"] or SLIDE, "label": label})
+            refused = {"instance_label": instance_label, "features": features, "split": split, "drop": drop}
+            _refuse(refused, f"{source.name} is a folder of bags, not a table")
         return import_folder(folder, store, options, steps)
     if source.exists() and not source.is_file():
         raise InputError(f"{source.name} is not a regular file, which can be read twice. Copy it to one.")
-    _refuse({"labels": labels}, f"{source.name} is no folder of .h5 files")
+    _refuse({"labels": labels}, f"{source.name} is no folder of slides")
     _refuse({"split": split}, f"{source.name} is no folder of bags with splits")
     old = read_manifest(store) if append else None
     if features is None and old is not None and old.feature_names is not None:

@@ -1,0 +1,83 @@
+"""Arrays in HDF5 files: those that the file itself holds are read, none that it points to elsewhere."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psimil.foundations.errors import InputError
+from psimil.foundations.extras import install_command
+
+Array = NDArray[Any]
+
+MAX_BYTES = 16 << 30
+LONGEST = 4  # numbers of an attribute that is kept
+
+
+def read_h5_arrays(path: Path, needed: str, others: Collection[str] = ()) -> tuple[dict[str, Array], dict[str, Array]]:
+    """Datasets of a file by name, and the numbers among their attributes; text, which may say where or whose, is left.
+
+    Parameters
+    ----------
+    needed : name of a dataset that must be there.
+    others : names of those to read if they are there.
+
+    Raises
+    ------
+    InputError
+        When h5py is not installed, or the file is damaged, lies about its size, or points to other files.
+    """
+    h5py = _h5py()
+    try:
+        with h5py.File(path, "r") as file:
+            if not _links(file, needed):
+                raise InputError(f'{path.name} has no dataset "{needed}". It has {", ".join(file) or "nothing"}.')
+            held = {key: _own_dataset(h5py, file, key, path.name) for key in (needed, *others) if _links(file, key)}
+            arrays = {key: np.asarray(dataset[()]) for key, dataset in held.items()}
+            said = {name: np.asarray(value) for one in (file, *held.values()) for name, value in one.attrs.items()}
+    except InputError:
+        raise
+    except Exception as error:  # h5py fails in many ways on a damaged or hostile file
+        raise InputError(f"{path.name} cannot be read as HDF5: {' '.join(str(error).split())}.") from error
+    return arrays, {name: value for name, value in said.items() if value.dtype.kind in "iuf" and value.size <= LONGEST}
+
+
+def h5_bytes(arrays: Mapping[str, Array], attributes: Mapping[str, Any] | None = None, of: str = "") -> bytes:
+    """The content of an HDF5 file with these datasets and, if given, attributes of the dataset ``of``."""
+    h5py, buffer = _h5py(), io.BytesIO()
+    with h5py.File(buffer, "w") as file:
+        for key, array in arrays.items():
+            file.create_dataset(key, data=array)
+        for key, value in (attributes or {}).items():
+            file[of].attrs[key] = value
+    return buffer.getvalue()
+
+
+def _h5py() -> ModuleType:
+    try:
+        import h5py
+    except ImportError as error:
+        raise InputError(f"HDF5 files need h5py. Install it with: {install_command('h5')}") from error
+    module: ModuleType = h5py
+    return module
+
+
+def _links(file: Any, key: str) -> Any:
+    """How the file names a dataset, which is not opened; None where it does not."""
+    return file.get(key, getlink=True)
+
+
+def _own_dataset(h5py: ModuleType, file: Any, key: str, name: str) -> Any:
+    """A dataset that is stored in this very file: links to other files are not followed."""
+    dataset = file[key] if isinstance(_links(file, key), h5py.HardLink) else None
+    if not isinstance(dataset, h5py.Dataset) or dataset.external or dataset.is_virtual:
+        raise InputError(f"{name}: {key} must be a dataset stored in the file itself.")
+    if dataset.nbytes > MAX_BYTES:
+        raise InputError(f"{name}: {key} are above the limit of {MAX_BYTES >> 30} GB.")
+    return dataset
