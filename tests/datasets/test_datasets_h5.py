@@ -228,7 +228,7 @@ def test_a_patient_is_the_bag_of_all_slides(slides):
 
 def test_slides_of_a_patient_of_two_encoders(slides):
     rewrite(slides / "s2.h5", features=np.ones((2, 7)))
-    with pytest.raises(InputError, match="the slides of bag 07 have 1 and 7 features. Use one encoder"):
+    with pytest.raises(InputError, match=r"the slides of bag 07 have 1 and 7 features. Use one encoder"):
         datasets.read_h5(slides, slides / "dataset.csv", bag="case_id", positive="tumor_tissue")
 
 
@@ -319,7 +319,9 @@ def test_a_bfloat16_dataset(folder):
     np.testing.assert_allclose(X, [[1.5, -2.0], [3e38, 1e-38]], rtol=2**-8)
 
 
-@pytest.mark.parametrize("coords", [np.zeros((3, 2)), np.zeros((2, 3)), [["a", "b"]] * 2, [[0, np.nan]] * 2])
+@pytest.mark.parametrize(
+    "coords", [np.zeros((3, 2)), np.zeros((2, 3)), [["a", "b"]] * 2, [[0, np.nan]] * 2, [[0, 1e300]] * 2]
+)
 def test_coords_that_do_not_fit(folder, coords):
     rewrite(folder / "slide_a.h5", features=np.ones((2, 1)), coords=coords)
     with pytest.raises(InputError, match=r"slide_a.h5: coords have shape .*, expected \(2, 2\) of numbers"):

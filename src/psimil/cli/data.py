@@ -25,7 +25,7 @@ from psimil.cli.shell import Shell
 if TYPE_CHECKING:
     from psimil.store.manifest import Manifest
 
-SOURCE_HELP = "CSV, TSV, parquet or npz file with one row per instance, torchmil folder, or folder of h5 files."
+SOURCE_HELP = "CSV, TSV, parquet or npz file with one row per instance, torchmil folder, or folder of h5 or pt files."
 
 StoreFolder = Annotated[Path, typer.Argument(metavar="STORE", help="Folder of the store.", show_default=False)]
 
@@ -44,7 +44,7 @@ def import_(
     features: FeatureNames = None,
     drop: DropNames = None,
     labels: Annotated[
-        Path | None, typer.Option("--labels", metavar="FILE", help="CSV with slide_id and label, for h5 files.")
+        Path | None, typer.Option("--labels", metavar="FILE", help="CSV with slide_id and label, for h5 or pt files.")
     ] = None,
     dtype: Annotated[
         str | None,

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-TABLE_HELP = "CSV, TSV, parquet or npz file with one row per instance, a torchmil folder, or a store."
+TABLE_HELP = "Table with one row per instance (CSV, TSV, parquet, npz), a store, or a folder of torchmil or of slides."
 
 
 def choice(*values: str) -> Callable[[str], str]:

@@ -76,10 +76,11 @@ def predict(
 ) -> None:
     """Write bags.csv and instances.csv: probabilities, standard deviations and intervals, in the order of the file.
 
-    What psimil view and psimil report show is written beside them.
+    What psimil view and psimil report show is written beside them. Of a folder of slides whose files have coords, an
+    HDF5 file, a GeoJSON file for QuPath and a heat map of each are written to the folder slides.
     """
     with Shell.of(context) as shell:
-        from psimil.cli.predicted import write_prediction
+        from psimil.cli.predicted import SLIDES, write_prediction
         from psimil.files.environment import environment
         from psimil.files.rundir import opened
         from psimil.report.calls import reasons_counted
@@ -113,6 +114,7 @@ def predict(
         shell.say(
             lines[0],
             f"bags.csv, instances.csv and summary.md are in {out}.",
+            *([f"{len(table.slides)} slides (.h5, .geojson, .png) are in {out / SLIDES}."] if table.slides else []),
             *(("Next:", *(f"  {line}" for line in ways_to_look(out))) if (out / NAME).is_file() else ()),
             NOTE,
         )

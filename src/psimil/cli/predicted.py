@@ -10,14 +10,20 @@ from typing import Any
 
 from psimil.cli.score_tables import bag_frame
 from psimil.data.bagtable import BagTable
+from psimil.data.slide import Slide
 from psimil.estimators.psi_vgpmil import PsiVGPMIL
+from psimil.figures import new_figure, plot_slide, save_figure, slide_table
 from psimil.files.rundir import RunDirectory
 from psimil.foundations.phases import tell
 from psimil.inference.predicted_ranges import RANGE_ROWS, whole
 from psimil.inference.prediction import Prediction
 from psimil.model.bags import Bags
+from psimil.model.labels import Classes
 from psimil.results.result_set import LARGEST, warn_of_size
+from psimil.results.slide_results import write_slide
 from psimil.results.tabular_results import tabular_results
+
+SLIDES = "slides"  # folder of their files
 
 
 @dataclass
@@ -45,18 +51,22 @@ def write_prediction(
 ) -> Counts:
     """Write bags.csv, instances.csv and, of no more than 500 000 instances, the results for viewer and report.
 
+    Of slides that say where their patches lie, tables, shapes and heat maps are written into a folder of their own.
+
     Parameters
     ----------
     table : with the features of the model in its order.
     client : of a Dask cluster; None predicts here.
     file, image_size : as of :func:`psimil.results.tabular_results.tabular_results`.
     """
-    counts, kept, N = Counts(), list[Prediction](), table.bags.n_instances
+    counts, kept, N, done = Counts(), list[Prediction](), table.bags.n_instances, 0
     with run.growing_table("bags.csv") as add_bags, run.growing_table("instances.csv") as add_instances:
         for part in _predictions(estimator, table.bags, client):
             add_bags(bag_frame(part))
             add_instances(part.to_frame("instance"))
             counts.add(part)
+            _write_slides(run, part, table.slides, estimator.classes, done)
+            done += int(part.offsets[-1])
             if N <= LARGEST:
                 kept.append(replace(part))  # without what it has worked out for the tables
     if N > LARGEST:
@@ -67,6 +77,21 @@ def write_prediction(
     kept.clear()  # before there are two copies of it
     tabular_results(table, found, estimator, file=file, image_size=image_size).save(run)
     return counts
+
+
+def _write_slides(
+    run: RunDirectory, part: Prediction, all_slides: tuple[Slide, ...], classes: Classes, start: int
+) -> None:
+    """The slides among the bags of a range whose first instance is ``start``."""
+    folder, stop = run.file(SLIDES), start + int(part.offsets[-1])
+    slides = [slide for slide in all_slides if start <= slide.start < stop]
+    if slides:
+        folder.mkdir(exist_ok=True)
+    for number, slide in enumerate(slides):
+        tell("slides", number, len(slides))
+        own = slide._replace(start=slide.start - start)
+        write_slide(folder, part, own, classes)
+        save_figure(plot_slide(part, own, ax=new_figure()), folder / f"{slide.name}.png", slide_table(part, own))
 
 
 def _predictions(estimator: PsiVGPMIL, bags: Bags, client: Any) -> Iterator[Prediction]:

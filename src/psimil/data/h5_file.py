@@ -48,14 +48,14 @@ def read_h5_arrays(path: Path, needed: str, others: Collection[str] = ()) -> tup
     return arrays, {name: value for name, value in said.items() if value.dtype.kind in "iuf" and value.size <= LONGEST}
 
 
-def h5_bytes(arrays: Mapping[str, Array], attributes: Mapping[str, Any] | None = None, of: str = "") -> bytes:
-    """The content of an HDF5 file with these datasets and, if given, attributes of the dataset ``of``."""
+def h5_bytes(arrays: Mapping[str, Array], attributes: Mapping[str, Mapping[str, Any]] | None = None) -> bytes:
+    """The content of an HDF5 file with these datasets, and with attributes by dataset, "/" for those of the file."""
     h5py, buffer = _h5py(), io.BytesIO()
     with h5py.File(buffer, "w") as file:
         for key, array in arrays.items():
             file.create_dataset(key, data=array)
-        for key, value in (attributes or {}).items():
-            file[of].attrs[key] = value
+        for key, values in (attributes or {}).items():
+            file[key].attrs.update(values)
     return buffer.getvalue()
 
 

@@ -43,7 +43,7 @@ class Slide(NamedTuple):
         if said is None and "patch_size" in self.attributes:
             said = self.attributes["patch_size"] * np.asarray(self.attributes.get("downsample", 1))
         if said is None:
-            gaps = np.concatenate([np.diff(np.unique(column)) for column in self.coords.T])
+            gaps = np.concatenate([np.diff(np.unique(column)) for column in self.coords.T.astype(float)])
             said = gaps.min(initial=np.inf)
         side = float(np.max(said))
         return side if 0 < side < np.inf else 1.0

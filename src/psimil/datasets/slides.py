@@ -27,6 +27,7 @@ Array = NDArray[Any]
 
 FEATURES, COORDS = "features", "coords"
 SLIDE, LABEL = "slide_id", "label"
+FARTHEST = 2.0**53  # pixels from the corner of a slide, which are whole numbers
 PLACES = ("pt_files/*.pt", "*.pt", "h5_files/*.h5", "*.h5")  # CLAM's folders; of one slide's files the last is read
 
 
@@ -197,7 +198,7 @@ class SlideFolder:
         if COORDS not in arrays:
             return as_real(X, path.name), None
         coords = arrays[COORDS]
-        if coords.shape != (len(X), 2) or coords.dtype.kind not in "iuf" or not np.isfinite(coords).all():
+        if coords.shape != (len(X), 2) or coords.dtype.kind not in "iuf" or not (np.abs(coords * 1.0) < FARTHEST).all():
             raise InputError(f"{path.name}: {COORDS} have shape {coords.shape}, expected ({len(X)}, 2) of numbers.")
         return as_real(X, path.name), Slide(name, 0, coords, said)
 

@@ -29,6 +29,7 @@ OWN = (
     "bags.csv", "config.toml", "history.csv", "instances.csv", "metrics.json", "model.safetensors", "summary.md",
     "folds.csv", "musk1.csv", "figures/*.png", "figures/*.pdf", "figures/*.csv",
     "failures.csv", "scores.csv", "series.csv", "reports/*.dcm", "model/*.safetensors",
+    "slides/*.h5", "slides/*.geojson", "slides/*.png", "slides/*.pdf", "slides/*.csv",
     "results.safetensors", "report.html", MARKER,
 )  # fmt: skip
 

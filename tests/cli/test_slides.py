@@ -1,0 +1,78 @@
+"""Folders of slides on the command line: patients or slides are bags, and what is predicted goes back to its place."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+
+from commands import QUICK, call, fails
+from psimil import Bags, datasets
+from psimil.cli import predicted
+
+h5py = pytest.importorskip("h5py")
+CLASSES = ("normal_tissue", "tumor_tissue")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Sixteen slides of eight patients with CLAM's table, and a model of the slides."""
+    folder = tmp_path_factory.mktemp("slides")
+    bags, y, _ = datasets.make_bags(n_bags=16, bag_size=(6, 6), n_features=4, separation=4.0, seed=0)
+    corners = np.tile([[x * 256, y * 256] for x in range(3) for y in range(2)], (16, 1))
+    names = [f"slide.{n}" for n in range(16)]
+    datasets.write_h5(folder / "slides", Bags.from_list(list(bags), ids=names), coords=corners)
+    rows = [f"patient_{n // 2},{name},{CLASSES[y[n]]}" for n, name in enumerate(names)]
+    (folder / "slides" / "dataset.csv").write_text("\n".join(["case_id,slide_id,label", *rows]) + "\n")
+    done = call("fit", folder / "slides", "--positive", "tumor_tissue", "--out", folder / "run", *QUICK)
+    assert done.exit_code == 0, done.output
+    return folder
+
+
+def test_what_is_predicted_lies_beside_coords(folder, tmp_path, monkeypatch):
+    for rows in (1 << 16, 20):
+        monkeypatch.setattr(predicted, "RANGE_ROWS", rows)
+        done = call("predict", folder / "run", folder / "slides", "--out", tmp_path / "new", "--overwrite")
+        assert done.exit_code == 0, done.output
+        assert f"16 slides (.h5, .geojson, .png) are in {tmp_path / 'new' / 'slides'}." in done.output.replace("\n", "")
+        made = tmp_path / "new" / "slides"
+        assert {path.suffix for path in made.iterdir()} == {".h5", ".geojson", ".png", ".pdf", ".csv"}
+        table = pd.read_csv(tmp_path / "new" / "instances.csv")
+        for name, patches in table.groupby("bag"):
+            with h5py.File(made / f"{name}.h5") as file:
+                np.testing.assert_allclose(file["prob"], patches["prob"], rtol=1e-12)
+                with h5py.File(folder / "slides" / f"{name}.h5") as given:
+                    np.testing.assert_array_equal(file["coords"], given["coords"])
+            shapes = json.loads((made / f"{name}.geojson").read_text())["features"]
+            assert {one["properties"]["classification"]["name"] for one in shapes} <= set(CLASSES)
+        assert len(table.groupby("bag")) == 16
+
+
+def test_a_patient_is_a_bag(folder, tmp_path):
+    done = call(
+        "fit", folder / "slides", "--bag", "case_id", "--positive", "tumor_tissue", "--out", tmp_path / "run", *QUICK
+    )
+    assert done.exit_code == 0, done.output
+    done = call("predict", tmp_path / "run", folder / "slides", "--bag", "case_id", "--out", tmp_path / "new", "--json")
+    assert json.loads(done.stdout)["bags"] == 8
+    assert len(list((tmp_path / "new" / "slides").glob("*.h5"))) == 16
+    assert pd.read_csv(tmp_path / "new" / "bags.csv")["bag"].tolist() == [f"patient_{n}" for n in range(8)]
+
+
+def test_heat_maps_are_drawn(folder, tmp_path):
+    (tmp_path / "slides").mkdir()
+    (tmp_path / "slides" / "one.h5").write_bytes((folder / "slides" / "slide.3.h5").read_bytes())
+    done = call("predict", folder / "run", tmp_path / "slides", "--out", tmp_path / "new", drawn=True)
+    assert done.exit_code == 0, done.output
+    assert Image.open(tmp_path / "new" / "slides" / "one.png").size == (900, 600)
+
+
+def test_slides_without_coords_and_folders_of_nothing(folder, tmp_path):
+    datasets.write_h5(tmp_path / "slides", Bags.from_list([np.ones((2, 4))], ids=["a"]))
+    done = call("predict", folder / "run", tmp_path / "slides", "--out", tmp_path / "new")
+    assert done.exit_code == 0, done.output
+    assert not (tmp_path / "new" / "slides").exists()
+    (tmp_path / "empty").mkdir()
+    fails(call("fit", tmp_path / "empty", "--out", tmp_path / "run"), 65, "empty is a directory. Name a file, a folder")
+    fails(call("evaluate", folder / "run", tmp_path / "slides"), 65, "slides has no bag labels")
