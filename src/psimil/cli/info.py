@@ -31,6 +31,7 @@ def info(context: typer.Context, model: ModelFile) -> None:
             "bytes": path.stat().st_size,
             "psimil": file.library_version,
             "features": trained.n_features,
+            **({} if trained.scaling.directions is None else {"principal_components": trained.gp.Z.shape[1]}),
             "context": context_words(trained),
             "feature_names": None if file.feature_names is None else list(file.feature_names),
             "negative": file.classes.negative,

@@ -18,9 +18,9 @@ from threadpoolctl import ThreadpoolController
 
 from psimil.foundations.errors import InputError
 from psimil.inference.shards import Shard
-from psimil.inference.sparse_gp import Scaling
 from psimil.model.context import in_context
 from psimil.model.densities import Density
+from psimil.model.scaling import Scaling
 
 Array = NDArray[Any]
 Value = TypeVar("Value")
@@ -94,7 +94,8 @@ class StoredRows:
 
     def read(self) -> Array:
         """(n, D) rows; kept for the next task if they fit."""
-        digest = hashlib.blake2b(self.scaling.location.tobytes() + self.scaling.scale.tobytes(), digest_size=16)
+        parts = (self.scaling.location, self.scaling.scale, self.scaling.directions)
+        digest = hashlib.blake2b(b"".join(part.tobytes() for part in parts if part is not None), digest_size=16)
         key = (self.fingerprint, self.start, self.stop, digest.hexdigest(), self.dtype)
         X: Array | None = _kept_rows().get(key)
         if X is None:

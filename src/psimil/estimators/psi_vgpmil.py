@@ -90,7 +90,7 @@ class PsiVGPMIL(OnlineLearning, BagPredictor, Parameters):
         "bag" shows the model every instance beside mean, minimum and maximum of each feature in its bag; "auto" does so
         where log p(T) of the training bags is higher with it, for which the kernel is learned twice.
     standardize : bool, default True
-        Give every feature mean 0 and standard deviation 1 over the training instances, remembered with the model.
+        Features get mean 0 and deviation 1; of more than 1000, a default kernel sees at most 256 principal components.
     warm_start : bool, default False
         A second fit goes on from the first: it keeps scaling, inducing points, kernel and q(v) as its start.
     chunk_size : int, default None

@@ -11,11 +11,11 @@ from psimil.export.functions import expm1, square, variance_over
 from psimil.export.terms import Term
 from psimil.foundations.errors import InputError
 from psimil.foundations.logistic import antithetic_draws
-from psimil.inference.sparse_gp import FARTHEST
 from psimil.inference.trained import TrainedModel
 from psimil.model.kernels import RBF, Constant, Kernel, Linear, Matern32, Matern52
 from psimil.model.kernels.base import Sum
 from psimil.model.kernels.stationary import Stationary
+from psimil.model.scaling import FARTHEST
 from psimil.predictive.aggregates import DRAWS
 from psimil.predictive.moments import LARGEST_LATENT
 from psimil.predictive.novelty import ROUNDING, Novelty
@@ -122,7 +122,10 @@ def _scaled(model: TrainedModel, features: Term, rounded: bool) -> Term:
         beside = [x.graph.node("Expand", part, x.apply("Shape")) for part in (mean, low, high)]
         x = x.graph.node("Concat", x, *beside, axis=1)
     farthest = FARTHEST["float64"]
-    return ((x - model.scaling.location) / model.scaling.scale).at_least(-farthest).at_most(farthest)
+    x = ((x - model.scaling.location) / model.scaling.scale).at_least(-farthest).at_most(farthest)
+    return (
+        x if model.scaling.directions is None else (x @ model.scaling.directions).at_least(-farthest).at_most(farthest)
+    )
 
 
 def _projected(K: Term, model: TrainedModel, columns: Array) -> Term:

@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 
 from psimil.foundations.errors import InputError, ModelFileError
 from psimil.inference.sampled import Chains
-from psimil.inference.sparse_gp import Posterior, Scaling, SparseGP
+from psimil.inference.sparse_gp import Posterior, SparseGP
 from psimil.inference.thresholds import InstanceRecalibration
 from psimil.inference.trained import TrainedModel
 from psimil.model.context import PARTS
 from psimil.model.densities import GammaMixture, HyperbolicSecant, SmoothLaplace, StudentT
 from psimil.model.kernels import RBF, Constant, Kernel, Linear, Matern32, Matern52, Sum
+from psimil.model.scaling import Scaling
 from psimil.paper.published import ClippedGammaMixture, UnitSparseGP
 from psimil.predictive.aggregates import AGGREGATES
 from psimil.predictive.moments import Calibration
@@ -64,6 +65,8 @@ def model_tensors(model: TrainedModel) -> tuple[dict[str, Array], dict[str, Any]
         "feature_location": model.scaling.location,
         "feature_scale": model.scaling.scale,
     }
+    if model.scaling.directions is not None:
+        tensors["feature_directions"] = model.scaling.directions
     if model.chains is not None:
         tensors["draws"] = model.chains.v
     if model.recalibration is not None:
@@ -100,9 +103,11 @@ def check_tensors(tensors: dict[str, Array], facts: Any) -> None:
     require(right, 'tensor "inducing_points" is missing or not a matrix.')
     M, D = tensors["inducing_points"].shape
     P = M + (1 if facts["bias"] else 0)
+    wide = "feature_directions" in tensors
+    seen = tensors["feature_directions"].shape[0] if wide and tensors["feature_directions"].ndim == 2 else D
     shapes: dict[str, tuple[int, ...]] = {
         "inducing_points": (M, D), "kernel_factor": (M, M), "posterior_mean": (P,), "precision_factor": (P, P),
-        "feature_location": (D,), "feature_scale": (D,),
+        "feature_location": (seen,), "feature_scale": (seen,), **({"feature_directions": (seen, D)} if wide else {}),
     }  # fmt: skip
     if facts["chains"] is not None:
         shapes["draws"] = (*tensors.get("draws", np.empty(0)).shape[:1], P)
@@ -157,7 +162,7 @@ def model_from(tensors: dict[str, Array], facts: dict[str, Any]) -> TrainedModel
         )
         same = ("aggregate", "dtype", "expectation", "seed", "joint", "coupling", "context")
         return TrainedModel(
-            Scaling(tensors["feature_location"], tensors["feature_scale"]),
+            Scaling(tensors["feature_location"], tensors["feature_scale"], tensors.get("feature_directions")),
             gp,
             Posterior(tensors["posterior_mean"], tensors["precision_factor"]),
             calibration=calibration,

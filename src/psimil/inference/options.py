@@ -16,6 +16,7 @@ from psimil.inference.shards import Shards, StreamedShards
 from psimil.inference.sparse_gp import SparseGP
 from psimil.model.densities import Density, HyperbolicSecant
 from psimil.model.kernels import Kernel
+from psimil.model.scaling import WIDE
 
 Array = NDArray[Any]
 
@@ -81,6 +82,20 @@ class Options(Parameters):
     rule: Any = None
     prior: type[SparseGP] = SparseGP
     backend: Backend = NUMPY
+
+    def sees_components(self, n_features: int) -> bool:
+        """Whether a model sees principal components of its features: of many that are standardised, by default kernels.
+
+        A kernel of the user's, features that are not standardised, and those in context are seen as they are.
+
+        Examples
+        --------
+        >>> from psimil.model.densities import HyperbolicSecant
+        >>> options = Options(HyperbolicSecant())
+        >>> options.sees_components(1024), options.sees_components(784)
+        (True, False)
+        """
+        return n_features > WIDE and self.standardize and self.kernel is None and not self.context
 
 
 @dataclass(frozen=True, eq=False)

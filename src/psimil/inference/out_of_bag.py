@@ -30,12 +30,13 @@ from psimil.inference.options import Options
 from psimil.inference.prediction import BagLayout, Prediction
 from psimil.inference.shards import Shard
 from psimil.inference.sites import Curvature
-from psimil.inference.sparse_gp import Scaling, SparseGP
+from psimil.inference.sparse_gp import SparseGP
 from psimil.inference.thresholds import bag_threshold, taught
 from psimil.inference.trained import TrainedModel
 from psimil.model.bag_likelihoods import Labels
 from psimil.model.bag_ranges import BagRange, rows_of_bags, split_bags
 from psimil.model.inducing import choose_inducing
+from psimil.model.scaling import Scaling
 from psimil.predictive.aggregates import DRAWS, Dependence, dependence_of, joined, stretch
 from psimil.predictive.calibration import LatentBags
 from psimil.predictive.drawn import summed_out
@@ -66,19 +67,22 @@ def learn_novelty(shard: Shard, fold: Array, gp: SparseGP, scaling: Scaling, opt
     Parameters
     ----------
     fold : (B,) of each bag.
-    scaling : from which the shard's features come.
+    scaling : from which the shard's features come; where it has directions, they are taken as they are.
     """
     share = max(NOVELTY_BAGS / len(fold), 2 * NOVELTY_ROWS * len(gp.Z) / len(shard.X))
     folds = 2 * int(np.ceil(0.5 * share * (fold.max() + 1)))
     counted = np.flatnonzero((shard.weights > 0) & (fold < folds))
     rows, starts = rows_of_bags(shard.labels.offsets, counted)
-    raw, positive = scaling.invert(shard.X[rows]), shard.labels.spread(shard.labels.T)[rows] == 1
+    X, positive = shard.X[rows], shard.labels.spread(shard.labels.T)[rows] == 1
+    standardised = options.standardize and scaling.directions is None
+    given, scaling = (options.inducing_points, scaling) if standardised else (gp.Z, Scaling.identity(X.shape[1]))
+    raw = scaling.invert(X)
 
     def placed(chosen: Array) -> tuple[Array, Array]:
-        own = Scaling.fit(raw[chosen], own=0) if options.standardize else scaling
+        own = Scaling.fit(raw[chosen], own=0) if standardised else scaling
         X, rng = own.apply(raw), np.random.default_rng(seed)
         if options.inducing_points is not None:
-            return own.apply(options.inducing_points), X
+            return own.apply(given), X
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DataWarning)  # half of the bags need not have as many distinct instances
             return choose_inducing(X[chosen], positive[chosen], len(gp.Z), options.inducing, gp.kernel, rng), X

@@ -15,7 +15,7 @@ from psimil.foundations.errors import DataWarning, InputError
 from psimil.foundations.phases import INDUCING, tell
 from psimil.inference.options import Options
 from psimil.inference.shards import SHARD_ROWS, Shard, Shards, StreamedShards
-from psimil.inference.sparse_gp import Scaling, SparseGP
+from psimil.inference.sparse_gp import SparseGP
 from psimil.inference.trained import TrainedModel
 from psimil.model.bag_likelihoods import Labels
 from psimil.model.bag_order import links_of
@@ -24,6 +24,7 @@ from psimil.model.context import PARTS
 from psimil.model.densities import is_logistic
 from psimil.model.inducing import SAMPLE_PER_POINT, choose_inducing
 from psimil.model.kernels import RBF, Linear
+from psimil.model.scaling import Scaling
 
 Array = NDArray[Any]
 
@@ -63,6 +64,8 @@ def prepare_in_memory(
     else:
         own = bags.n_features // PARTS if options.context else None
         scaling = Scaling.fit(counted.X, own) if options.standardize else Scaling.identity(bags.n_features)
+        if options.sees_components(bags.n_features):
+            scaling = scaling.narrowed(counted.X, np.ones(len(counted.X), dtype=bool))
     X = scaling.apply(bags.X, options.dtype)
     if previous is None:
         tell(INDUCING, 0, 1)
@@ -126,6 +129,8 @@ def prepare_streamed(
     own = bags.n_features // PARTS if options.context else None
     counted = supervision.weights > 0
     scaling = streamed_scaling(bags, own, counted) if options.standardize else Scaling.identity(bags.n_features)
+    if options.sees_components(bags.n_features):
+        scaling = scaling.narrowed(bags.stream, np.repeat(counted, bags.sizes))
     rows = options.chunk_size or SHARD_ROWS
     shards = StreamedShards(
         bags.stream,
@@ -176,7 +181,7 @@ def choose_sparse_gp(
     X : (n, D) standardised instances of the bags.
     instances : N of the whole data set.
     """
-    kernel, D = options.kernel, bags.n_features
+    kernel, D = options.kernel, X.shape[1]
     if kernel is None:
         # Densities other than the hyperbolic secant have flat or heavy tails: an instance far out, to which a linear
         # kernel gives a large prior variance, can drive their fixed point away.

@@ -19,11 +19,12 @@ from numpy.typing import NDArray
 from psimil.compute.backend import Backend
 from psimil.compute.numpy_backend import NUMPY
 from psimil.foundations.phases import tell
-from psimil.inference.sparse_gp import Scaling, SparseGP
+from psimil.inference.sparse_gp import SparseGP
 from psimil.model.bag_likelihoods import BagLikelihood, IndependentLabels, Labels
 from psimil.model.bag_ranges import BagRange, split_bags
 from psimil.model.chains import ChainLabels
 from psimil.model.densities import Density, jensen
+from psimil.model.scaling import Scaling
 
 Array = NDArray[Any]
 Result = TypeVar("Result")

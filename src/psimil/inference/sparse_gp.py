@@ -1,11 +1,10 @@
-"""The sparse GP, from features to q(f): their scaling, the prior in whitened coordinates, q(v), and Eq. (30).
+"""The sparse GP, from features to q(f): the prior in whitened coordinates, q(v), and Eq. (30).
 
 A priori f = V v + residual with v ~ N(0, I) at features in model coordinates; then q(v) = N(m, S).
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,72 +15,13 @@ from numpy.typing import NDArray
 from scipy.linalg import lapack
 
 from psimil.compute.numpy_backend import chunk_rows, ordered_map, scratch, single_threaded_blas
-from psimil.foundations.errors import DataWarning
 from psimil.foundations.linalg import cholesky, inverse_upper, multiply_upper, nonnegative, solve_lower_right
 from psimil.model.kernels import Kernel
 
 Array = NDArray[Any]
 
-FARTHEST = {"float64": 1e150, "float32": 1e15}  # squares of standardised features stay finite up to here
 VERY_WELL_CONDITIONED = 1e-3  # reciprocal condition of L above which its square costs no more than six digits
 WELL_CONDITIONED = {8: 1e-5, 4: 1e-2}  # of L, by bytes: above it K_xz (L^-T R^-T) keeps ten or five digits
-
-
-@dataclass(frozen=True)
-class Scaling:
-    """x -> (x - location) / scale, feature by feature.
-
-    Examples
-    --------
-    >>> Scaling.fit(np.array([[0.0], [2.0]])).apply(np.array([[4.0]]))
-    array([[3.]])
-    """
-
-    location: Array
-    scale: Array
-
-    @classmethod
-    def identity(cls, n_features: int) -> Scaling:
-        """Leave features as they are."""
-        return cls(np.zeros(n_features), np.ones(n_features))
-
-    @classmethod
-    def fit(cls, X: Array, own: int | None = None) -> Scaling:
-        """Mean and deviation of each column of X (N, D); constant ones keep scale 1, with a warning of the ``own``."""
-        X = np.asarray(X, dtype=np.float64)
-        largest = np.abs(X).max(axis=0, initial=0.0)
-        unit = np.where(largest > 0, largest, 1.0)  # so that neither sums nor squares leave the range of a double
-        scaled = X / unit
-        location = scaled.mean(axis=0)
-        scale = (scaled - location).std(axis=0) * unit
-        location = location * unit
-        constant = np.ptp(X, axis=0) == 0
-        spoken = constant[:own]
-        if spoken.any() and not spoken.all():
-            columns = ", ".join(map(str, np.flatnonzero(spoken)[:10])) + (", ..." if spoken.sum() > 10 else "")
-            warnings.warn(
-                f"{int(spoken.sum())} features are constant and carry no information (columns {columns}).",
-                DataWarning,
-                stacklevel=3,
-            )
-        elif len(spoken) and spoken.all():
-            warnings.warn("all features are constant; instances cannot be told apart.", DataWarning, stacklevel=3)
-        usable = ~constant & (scale > 0) & np.isfinite(scale)
-        return cls(location, np.where(usable, scale, 1.0))
-
-    def apply(self, X: Array, dtype: Any = np.float64) -> Array:
-        """(N, D) features in model coordinates; beyond FARTHEST they count as just as far."""
-        X, farthest = np.asarray(X), FARTHEST[np.dtype(dtype).name]
-        if self.location.any() or (self.scale != 1.0).any():
-            with np.errstate(over="ignore"):
-                X = (X - self.location) / self.scale
-        if max(float(X.max(initial=0.0)), -float(X.min(initial=0.0))) > farthest:
-            X = np.clip(X, -farthest, farthest)
-        return np.ascontiguousarray(X, dtype=dtype)
-
-    def invert(self, Z: Array) -> Array:
-        """(M, D) points back in the units of the input."""
-        return Z * self.scale + self.location
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ class TorchGP:
 
     Parameters
     ----------
-    location, scale : (D,) of the features.
+    location, scale, directions : (D,), (D,) and (D, d) or None, of the features.
     kernel, parameters : the kernel, and (P,) log parameters that stand for its own, or None.
     Z : (M, D) inducing points.
     mean_weights, spread_weights : L^-T m (M,) and L^-T U (M, S), by which K_xz is multiplied.
@@ -50,6 +50,7 @@ class TorchGP:
 
     location: Tensor
     scale: Tensor
+    directions: Tensor | None
     kernel: Kernel
     parameters: Tensor | None
     Z: Tensor
@@ -63,14 +64,16 @@ class TorchGP:
         """That of a trained model, frozen, in double precision."""
         gp, posterior = model.gp, model.posterior
         check_torch(gp)
-        scaling = torch.from_numpy(model.scaling.location), torch.from_numpy(model.scaling.scale)
+        s = model.scaling
+        directions = None if s.directions is None else torch.from_numpy(s.directions)
+        scaling = torch.from_numpy(s.location), torch.from_numpy(s.scale), directions
         whitening, m, U = map(torch.from_numpy, (gp.L_inverse_T, posterior.m, posterior.U))
         return cls.whitened(scaling, gp.kernel, None, torch.from_numpy(gp.Z), (whitening, gp.bias), (m, U))
 
     @classmethod
     def whitened(
         cls,
-        scaling: tuple[Tensor, Tensor],
+        scaling: tuple[Tensor, Tensor, Tensor | None],
         kernel: Kernel,
         parameters: Tensor | None,
         Z: Tensor,
@@ -85,6 +88,7 @@ class TorchGP:
     def moments(self, features: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and variance (N,) of f at (N, D) features, not calibrated."""
         X = (features.to(self.Z.dtype) - self.location) / self.scale
+        X = X if self.directions is None else X @ self.directions
         K = gram(self.kernel, X, self.Z, self.parameters)
         W = K @ self.spread_weights + self.level_spread
         return K @ self.mean_weights + self.level, W.square().sum(1)

@@ -17,12 +17,13 @@ from psimil.foundations.logistic import antithetic_draws
 from psimil.foundations.phases import tell
 from psimil.inference.prediction import BagLayout, Prediction
 from psimil.inference.sampled import KEPT, Chains
-from psimil.inference.sparse_gp import Posterior, Scaling, SparseGP, latent_moments
+from psimil.inference.sparse_gp import Posterior, SparseGP, latent_moments
 from psimil.inference.thresholds import InstanceRecalibration
 from psimil.model.bag_order import links_of
 from psimil.model.bag_ranges import BagRange, split_bags
 from psimil.model.bags import Bags
 from psimil.model.context import PARTS, in_context
+from psimil.model.scaling import Scaling
 from psimil.predictive.aggregates import AGGREGATES, DRAWS, Dependence, dependence_of, joined, stretch
 from psimil.predictive.drawn import Drawn, from_draws, summed_out
 from psimil.predictive.moments import IDENTITY, Calibration, probabilities

@@ -46,7 +46,7 @@ def model_card(estimator: PsiVGPMIL, file: Path | None = None) -> dict[str, str]
         "density": _words(density),
         "kernel": kernel_words(model.gp.kernel),
         "inducing points": str(len(model.gp.Z)),
-        "features": str(model.n_features),
+        "features": feature_words(model),
         "context": context_words(model),
         "training": f"{counts['bags']} bags ({counts['positive']} positive), {counts['instances']} instances",
         "posterior": _posterior(model),
@@ -65,6 +65,23 @@ def model_card(estimator: PsiVGPMIL, file: Path | None = None) -> dict[str, str]
     if file is not None:
         card["sha256"] = hashlib.sha256(file.read_bytes()).hexdigest()[:16]
     return card
+
+
+def feature_words(model: TrainedModel) -> str:
+    """How many features the model has, and how many principal components it sees of wide ones.
+
+    Examples
+    --------
+    >>> from psimil import VGPMIL
+    >>> from psimil.datasets import make_bags
+    >>> bags, y, _ = make_bags(n_bags=10, n_features=1024, seed=0)
+    >>> feature_words(VGPMIL(n_inducing=5, random_state=0).fit(bags, y).model_)
+    '1024, seen as 90 principal components'
+    """
+    directions = model.scaling.directions
+    return str(model.n_features) + (
+        "" if directions is None else f", seen as {directions.shape[1]} principal components"
+    )
 
 
 def context_words(model: TrainedModel) -> str:

@@ -18,12 +18,13 @@ from psimil.foundations.errors import InputError
 from psimil.foundations.linalg import cholesky, inverse_upper
 from psimil.foundations.logistic import trapezoid
 from psimil.inference.preparation import Supervision, choose_sparse_gp
-from psimil.inference.sparse_gp import KernelState, Posterior, Scaling
+from psimil.inference.sparse_gp import KernelState, Posterior
 from psimil.inference.torch_gp import TorchGP, bag_bound, check_torch
 from psimil.inference.trained import TrainedModel
 from psimil.model.bags import Bags
 from psimil.model.kernels.torch_gram import gram, log_parameters
 from psimil.model.labels import known_labels
+from psimil.model.scaling import Scaling
 from psimil.torchmil.padded import as_bags, log_odds, there
 
 if TYPE_CHECKING:
@@ -61,6 +62,8 @@ class GPHead(MILModel):
         Z, U = torch.from_numpy(model.gp.Z.copy()), torch.from_numpy(model.posterior.U.copy())
         self.register_buffer("location", torch.from_numpy(model.scaling.location.copy()))
         self.register_buffer("scale", torch.from_numpy(model.scaling.scale.copy()))
+        directions = model.scaling.directions
+        self.register_buffer("directions", None if directions is None else torch.from_numpy(directions.copy()))
         self.Z = torch.nn.Parameter(Z)
         self.log_kernel = torch.nn.Parameter(log_parameters(model.gp.kernel, Z))
         self.q_mean = torch.nn.Parameter(torch.from_numpy(model.posterior.m.copy()))
@@ -147,7 +150,7 @@ class GPHead(MILModel):
         jitter = cholesky(K.detach().cpu().double().numpy()).jitter
         L = torch.linalg.cholesky(K + jitter * identity)
         whitening = torch.linalg.solve_triangular(L, identity, upper=False).T
-        scaling = (self.location, self.scale)
+        scaling = (self.location, self.scale, self.directions)
         prior, posterior = (whitening, self._start.gp.bias), (self.q_mean, self._spread())
         return TorchGP.whitened(scaling, kernel, self.log_kernel, self.Z, prior, posterior)
 

@@ -14,8 +14,8 @@ from sklearn.utils import Tags
 
 from psimil.estimators.inputs import features_of, read_bags, read_labels, read_random_state
 from psimil.foundations.errors import InputError, NotFitted
-from psimil.inference.sparse_gp import FARTHEST, Scaling
 from psimil.model.bags import Bags
+from psimil.model.scaling import FARTHEST, Scaling
 
 Array = NDArray[Any]
 
