@@ -40,9 +40,10 @@ def stream(path: str, answer: "multiprocessing.Queue[tuple[float, float]]") -> N
     """Three passes over a store; median seconds of a pass and peak megabytes of the process."""
     from psimil.compute.numpy_backend import single_threaded_blas
     from psimil.inference.shards import StreamedShards
-    from psimil.inference.sparse_gp import KernelState, Scaling
+    from psimil.inference.sparse_gp import KernelState
     from psimil.model.bag_likelihoods import Labels
     from psimil.model.densities import HyperbolicSecant
+    from psimil.model.scaling import Scaling
     from psimil.paper.ascent import pass_over
     from psimil.store import open_store
 

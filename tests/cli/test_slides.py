@@ -65,7 +65,8 @@ def test_heat_maps_are_drawn(folder, tmp_path):
     (tmp_path / "slides" / "one.h5").write_bytes((folder / "slides" / "slide.3.h5").read_bytes())
     done = call("predict", folder / "run", tmp_path / "slides", "--out", tmp_path / "new", drawn=True)
     assert done.exit_code == 0, done.output
-    assert Image.open(tmp_path / "new" / "slides" / "one.png").size == (900, 600)
+    with Image.open(tmp_path / "new" / "slides" / "one.png") as picture:
+        assert picture.size == (900, 600)
 
 
 def test_slides_without_coords_and_folders_of_nothing(folder, tmp_path):

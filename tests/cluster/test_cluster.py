@@ -18,9 +18,10 @@ from psimil.foundations.errors import ClusterFailure, InputError, NumericalFailu
 from psimil.foundations.logistic import antithetic_draws
 from psimil.inference.bag_pass import Draws, bag_pass_over
 from psimil.inference.shards import StreamedShards
-from psimil.inference.sparse_gp import KernelState, Scaling, SparseGP
+from psimil.inference.sparse_gp import KernelState, SparseGP
 from psimil.model.bag_likelihoods import Labels
 from psimil.model.densities import GammaMixture, HyperbolicSecant
+from psimil.model.scaling import Scaling
 from psimil.paper.ascent import pass_over
 from psimil.store import StoreWriter, open_store
 

@@ -234,9 +234,9 @@ def test_a_cluster_without_workers(data):
 
 def parts(data, client, **settings):
     from psimil.inference.shards import StreamedShards
-    from psimil.inference.sparse_gp import Scaling
     from psimil.model.bag_likelihoods import Labels
     from psimil.model.densities import HyperbolicSecant
+    from psimil.model.scaling import Scaling
 
     bags, y = data
     labels = Labels(y, bags.offsets)

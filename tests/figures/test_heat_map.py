@@ -28,7 +28,9 @@ def test_patches_have_the_colour_of_their_probability(predicted):
         column = int((x - left) / (right - left) * picture.shape[1])
         assert picture[row, column] == prob
     assert np.ma.count_masked(np.ma.masked_invalid(picture)) > 0  # between patches there is nothing
-    assert ax.get_title() == f"Slide s2 of bag 2: probability {found.prob[2]:.3f} ± {found.std[2]:.3f}"
+    assert (
+        ax.get_title().replace("\n", " ") == f"Slide s2 of bag 2: probability {found.prob[2]:.3f} ± {found.std[2]:.3f}"
+    )
 
 
 def test_patches_unlike_the_training_data_are_marked(predicted):

@@ -10,8 +10,9 @@ from psimil.inference import algorithm
 from psimil.inference.algorithm import Variational
 from psimil.inference.bag_pass import Draws, bag_pass_over
 from psimil.inference.shards import StreamedShards
-from psimil.inference.sparse_gp import KernelState, Scaling
+from psimil.inference.sparse_gp import KernelState
 from psimil.inference.variational import Stage, climb, newton
+from psimil.model.scaling import Scaling
 
 WEIGHTS = np.array([1.0, 2.0, 0.5, 1.0, 3.0, 1.0, 1.0, 0.5])
 

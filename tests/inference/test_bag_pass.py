@@ -12,8 +12,8 @@ from psimil.foundations.logistic import antithetic_draws
 from psimil.inference.bag_pass import CACHED, BagSums, Draws, bag_pass_over, run_bag_pass
 from psimil.inference.sampled import GradientTask
 from psimil.inference.shards import StreamedShards
-from psimil.inference.sparse_gp import Scaling
 from psimil.model.densities import HyperbolicSecant, SmoothLaplace
+from psimil.model.scaling import Scaling
 
 SIZES = (1, 3, 2, 4, 2)
 WEIGHTS = (1.0, 2.0, 0.5, 1.0, 3.0)

@@ -25,9 +25,9 @@ from psimil.inference.bag_pass import Draws, bag_pass_over, run_bag_pass
 from psimil.inference.sampled import GradientTask
 from psimil.inference.shards import StreamedShards
 from psimil.inference.sites import MOST_SPREAD, Curvature
-from psimil.inference.sparse_gp import Scaling
 from psimil.model.bag_likelihoods import Labels
 from psimil.model.densities import SmoothLaplace
+from psimil.model.scaling import Scaling
 
 SIZES, T = (1, 4, 3, 6, 2, 5, 2, 3), (0, 1, 0, 1, 1, 0, 0, 1)
 OFFSETS = offsets_of(SIZES)

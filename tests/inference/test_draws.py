@@ -11,10 +11,11 @@ from problems import make, random_posterior
 from psimil.inference import bag_pass
 from psimil.inference.bag_pass import Draws, bag_pass_over, run_bag_pass
 from psimil.inference.shards import StreamedShards
-from psimil.inference.sparse_gp import Posterior, Scaling
+from psimil.inference.sparse_gp import Posterior
 from psimil.inference.variational import FLOOR, GROWTH, LONGEST, NEAR, OF_MEAN, half_way, next_weight
 from psimil.model.bag_likelihoods import Labels
 from psimil.model.bag_ranges import BagRange
+from psimil.model.scaling import Scaling
 
 
 def labels_of(bags, size):

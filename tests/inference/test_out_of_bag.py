@@ -11,10 +11,11 @@ from problems import DENSITIES, dense, make, name, solve_q
 from psimil.inference.options import Options
 from psimil.inference.out_of_bag import OutOfBag, deal, leave_out, log_predictive, out_of_bag, out_of_bag_score
 from psimil.inference.prediction import BagLayout
-from psimil.inference.sparse_gp import KernelState, Posterior, Scaling
+from psimil.inference.sparse_gp import KernelState, Posterior
 from psimil.inference.thresholds import bag_threshold
 from psimil.inference.trained import TrainedModel
 from psimil.model.densities import GammaMixture, HyperbolicSecant
+from psimil.model.scaling import Scaling
 from psimil.paper.ascent import ascend
 from psimil.predictive.calibration import LatentBags
 from psimil.predictive.moments import Calibration

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 from problems import dense, make, offsets_of, random_posterior, unwhitened
-from psimil.inference.sparse_gp import KernelState, Posterior, Scaling, SparseGP, latent_moments
+from psimil.inference.sparse_gp import KernelState, Posterior, SparseGP, latent_moments
 from psimil.inference.trained import TrainedModel, joint_std
 from psimil.model.bags import Bags
 from psimil.model.kernels import RBF
+from psimil.model.scaling import Scaling
 from psimil.paper.ascent import ascend
 from psimil.predictive.moments import IDENTITY, Calibration
 

@@ -6,7 +6,7 @@ import pytest
 from psimil import RBF, Bags, HyperbolicSecant
 from psimil.inference.options import Options
 from psimil.inference.preparation import Supervision, choose_sparse_gp, prepare_in_memory, prepare_streamed
-from psimil.inference.sparse_gp import Scaling
+from psimil.model.scaling import Scaling
 
 BAGS = Bags.from_list(list(np.random.default_rng(0).normal(5.0, 2.0, size=(8, 4, 3))))
 SUPERVISION = Supervision(np.arange(8) % 2, np.ones(8))

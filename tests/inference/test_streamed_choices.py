@@ -8,8 +8,8 @@ from psimil.inference import preparation
 from psimil.inference.options import Execution, Options
 from psimil.inference.preparation import Supervision, streamed_scaling
 from psimil.inference.shards import SHARD_ROWS
-from psimil.inference.sparse_gp import Scaling
 from psimil.inference.training import train
+from psimil.model.scaling import Scaling
 
 
 class Cut(Exception):

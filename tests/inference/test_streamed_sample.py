@@ -7,8 +7,8 @@ from psimil import Bags, HyperbolicSecant
 from psimil.inference import preparation
 from psimil.inference.options import Options
 from psimil.inference.preparation import Supervision, sampled_sparse_gp
-from psimil.inference.sparse_gp import Scaling
 from psimil.model.inducing import SAMPLE_PER_POINT
+from psimil.model.scaling import Scaling
 
 
 @pytest.mark.parametrize(("n_inducing", "share"), [(1, 0.25), (2, 0.5), (4, 1.0), (9, 1.0)])

@@ -9,9 +9,9 @@ from psimil.foundations.errors import NumericalFailure
 from psimil.inference.algorithm import Convergence
 from psimil.inference.options import Options
 from psimil.inference.prediction import Prediction
-from psimil.inference.sparse_gp import Scaling
 from psimil.inference.thresholds import bag_threshold, taught
 from psimil.inference.trained import TrainedModel
+from psimil.model.scaling import Scaling
 from psimil.predictive.aggregates import AGGREGATES
 from psimil.predictive.calibration import IDENTITY, LatentBags
 from psimil.predictive.moments import instance_moments

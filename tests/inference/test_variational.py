@@ -16,7 +16,7 @@ from psimil.foundations.logistic import antithetic_draws
 from psimil.inference import variational
 from psimil.inference.bag_pass import BagSums, Draws, bag_pass_over, run_bag_pass
 from psimil.inference.shards import StreamedShards
-from psimil.inference.sparse_gp import Posterior, Scaling
+from psimil.inference.sparse_gp import Posterior
 from psimil.inference.variational import (
     FLOOR,
     LONGEST,
@@ -29,6 +29,7 @@ from psimil.inference.variational import (
     with_more_data,
 )
 from psimil.model.densities import HyperbolicSecant, SmoothLaplace
+from psimil.model.scaling import Scaling
 
 SIZES = (1, 3, 2, 4, 2, 3, 1, 5)
 

@@ -14,9 +14,10 @@ from psimil.foundations.logistic import antithetic_draws
 from psimil.inference.bag_pass import BagPassTask, Draws
 from psimil.inference.sampled import GradientTask
 from psimil.inference.shards import StreamedShards
-from psimil.inference.sparse_gp import Posterior, Scaling, SparseGP
+from psimil.inference.sparse_gp import Posterior, SparseGP
 from psimil.model.bag_likelihoods import Labels
 from psimil.model.densities import HyperbolicSecant
+from psimil.model.scaling import Scaling
 from psimil.paper.ascent import PassTask
 
 ROUNDING = 1e-10  # of probabilities in double precision

@@ -13,7 +13,7 @@ from psimil import Bags
 from psimil.datasets import make_bags
 from psimil.estimators.inputs import read_instance_labels, read_labels, read_weights
 from psimil.foundations.errors import DataWarning, InputError
-from psimil.inference.sparse_gp import Scaling
+from psimil.model.scaling import Scaling
 from psimil.paper.baselines import bag_statistics
 
 drawn_bags = problems().map(lambda drawn: drawn.bags)

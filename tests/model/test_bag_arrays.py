@@ -5,8 +5,8 @@ import pytest
 
 from psimil import Bags
 from psimil.foundations.errors import InputError
-from psimil.inference.sparse_gp import Scaling
 from psimil.model.features import as_real
+from psimil.model.scaling import Scaling
 
 
 def same(found, expected):

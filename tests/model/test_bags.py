@@ -6,7 +6,7 @@ import pytest
 
 from psimil import Bags
 from psimil.foundations.errors import InputError
-from psimil.inference.sparse_gp import Scaling
+from psimil.model.scaling import Scaling
 
 SIZES = (2, 1, 3, 2)
 

@@ -6,8 +6,8 @@ import pytest
 from psimil import Bags, GammaMixture, HyperbolicSecant
 from psimil.inference.options import Options
 from psimil.inference.preparation import Supervision, choose_sparse_gp
-from psimil.inference.sparse_gp import Scaling
 from psimil.model.kernels import RBF, Linear, Sum
+from psimil.model.scaling import Scaling
 
 
 def first_kernel(density, **choices):

@@ -71,7 +71,7 @@ def test_no_more_than_the_most(monkeypatch):
     constant = np.ones((5, D))
     with pytest.warns(match="all features are constant"):
         whole = Scaling.fit(constant)
-    assert whole.narrowed(constant, np.ones(5, bool)).apply(constant).shape == (5, 1)
+    assert not whole.narrowed(constant, np.ones(5, bool)).apply(constant).any()
 
 
 def test_far_values_stay_finite():

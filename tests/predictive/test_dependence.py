@@ -8,8 +8,8 @@ from scipy.stats import norm
 
 from problems import make, random_posterior
 from psimil import Bags
-from psimil.inference.sparse_gp import Scaling
 from psimil.inference.trained import TrainedModel
+from psimil.model.scaling import Scaling
 from psimil.predictive.aggregates import AGGREGATES, dependence_of, joined, stretch
 from psimil.predictive.moments import instance_moments
 from tiny import fitted, problem

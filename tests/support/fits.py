@@ -8,8 +8,9 @@ from psimil.estimators.parameters import options_of
 from psimil.inference.algorithm import Variational
 from psimil.inference.options import Execution
 from psimil.inference.preparation import Prepared, Supervision
-from psimil.inference.sparse_gp import KernelState, Scaling
+from psimil.inference.sparse_gp import KernelState
 from psimil.inference.training import Fit
+from psimil.model.scaling import Scaling
 from psimil.paper.augmented import Augmented
 
 ALGORITHMS = {"augmented": Augmented, "variational": Variational}

@@ -8,7 +8,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 
 from psimil.estimators.inputs import read_bags, read_labels, read_random_state
 from psimil.foundations.errors import NotFitted
-from psimil.inference.sparse_gp import Scaling
+from psimil.model.scaling import Scaling
 
 
 class PrototypeMIL(ClassifierMixin, BaseEstimator):
