@@ -12,9 +12,10 @@ from psimil.export import to_onnx
 from psimil.export.onnx_model import onnx_model
 from psimil.foundations.errors import NotFitted
 from psimil.inference.sampled import Chains
-from psimil.inference.sparse_gp import Posterior, Scaling, SparseGP
+from psimil.inference.sparse_gp import Posterior, SparseGP
 from psimil.inference.trained import TrainedModel
 from psimil.model.labels import Classes
+from psimil.model.scaling import Scaling
 from psimil.predictive.moments import Calibration
 from psimil.predictive.novelty import Novelty
 from psimil.predictive.referral import Referral
