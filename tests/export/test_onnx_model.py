@@ -187,6 +187,13 @@ def test_fitted_models_do(clf, data):
     assert_equal(clf, bags_for(clf.model_, 0))
 
 
+def test_wide_features_go_along_their_directions(data, monkeypatch):
+    monkeypatch.setattr("psimil.inference.options.WIDE", 1)
+    clf = VGPMIL(n_inducing=8, random_state=0).fit(*data)
+    assert clf.model_.scaling.directions is not None
+    assert_equal(clf, [*data[0]][:6])
+
+
 def test_features_in_single_precision_are_told_apart_from_nothing(data):
     clf = VGPMIL(n_inducing=8, max_iter=3, tol=0.0, random_state=0, context="bag").fit(*data)
     assert_equal(clf, [*data[0]][:4], dtype="float32")

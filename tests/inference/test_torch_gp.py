@@ -31,6 +31,15 @@ def test_moments_are_those_of_the_model(fitted):
         np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-10)
 
 
+def test_wide_features_go_along_their_directions(monkeypatch):
+    monkeypatch.setattr("psimil.inference.options.WIDE", 1)
+    bags, y, _ = make_bags(n_bags=30, n_features=2, seed=1)
+    model = VGPMIL(n_inducing=8, random_state=0).fit(bags, y).model_
+    assert model.scaling.directions is not None
+    found, _ = TorchGP.of(model).moments(torch.from_numpy(bags.X))
+    np.testing.assert_allclose(found, model.latent(bags.X, raw=True)[0], rtol=1e-8, atol=1e-10)
+
+
 def record_of(bags, y, model):
     shard = Shard(model.scaling.apply(bags.X), Labels(y, bags.offsets), np.ones(len(y)), HyperbolicSecant())
     return next(ascend(shard, KernelState(model.gp, model.posterior)))

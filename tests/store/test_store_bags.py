@@ -82,7 +82,7 @@ def test_tables_and_commands_take_a_store(tmp_path):
         assert done.exit_code == 0, done.output
     runs = [pd.read_csv(tmp_path / f"run-{name}" / "bags.csv").sort_values("bag") for name in ("train.csv", "store")]
     pd.testing.assert_frame_equal(*(run.reset_index(drop=True) for run in runs), check_exact=True)
-    with pytest.raises(InputError, match=r"is a directory. Name a file, or a store"):
+    with pytest.raises(InputError, match=r"a folder of slides, or a store of psimil data import"):
         read_bags(tmp_path)
 
 

@@ -159,7 +159,7 @@ class SlideFolder:
             if label == 1 and 0 in of_slides:
                 known = np.repeat([0 if value == 0 else UNKNOWN for value in of_slides], sizes)
             X = read[0][0] if len(read) == 1 else np.concatenate([X for X, _ in read])
-            yield OneBag(name, X, label, known, tuple(places))
+            yield OneBag(name, X, label, known, slides=tuple(places))
 
     def table(self) -> BagTable:
         """All of them in memory."""

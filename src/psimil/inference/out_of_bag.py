@@ -75,14 +75,15 @@ def learn_novelty(shard: Shard, fold: Array, gp: SparseGP, scaling: Scaling, opt
     rows, starts = rows_of_bags(shard.labels.offsets, counted)
     X, positive = shard.X[rows], shard.labels.spread(shard.labels.T)[rows] == 1
     standardised = options.standardize and scaling.directions is None
-    given, scaling = (options.inducing_points, scaling) if standardised else (gp.Z, Scaling.identity(X.shape[1]))
-    raw = scaling.invert(X)
+    if not standardised:
+        scaling = Scaling.identity(X.shape[1])
+    raw, Z = scaling.invert(X), scaling.invert(gp.Z)
 
     def placed(chosen: Array) -> tuple[Array, Array]:
         own = Scaling.fit(raw[chosen], own=0) if standardised else scaling
         X, rng = own.apply(raw), np.random.default_rng(seed)
         if options.inducing_points is not None:
-            return own.apply(given), X
+            return own.apply(Z), X
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DataWarning)  # half of the bags need not have as many distinct instances
             return choose_inducing(X[chosen], positive[chosen], len(gp.Z), options.inducing, gp.kernel, rng), X

@@ -197,9 +197,8 @@ def import_bags(
             )
         else:
             if not is_slides(source):
-                raise InputError(
-                    f"{source.name} is neither a torchmil folder nor has it .h5 or .pt files (CLAM, TRIDENT)."
-                )
+                kinds = "a folder features (torchmil) nor .h5 or .pt files (CLAM, TRIDENT)"
+                raise InputError(f"{source.name} has neither {kinds}.")
             folder = SlideFolder(source, labels, **given | {"bag": given["bag"] or SLIDE, "label": label})
             refused = {"instance_label": instance_label, "features": features, "split": split, "drop": drop}
             _refuse(refused, f"{source.name} is a folder of bags, not a table")
