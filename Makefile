@@ -5,13 +5,14 @@ BIN := $(VENV)/bin
 CORE := $(VENV)/.core-installed
 DEV := $(VENV)/.dev-installed
 CHROMIUM := $(VENV)/.chromium-asked
+DICOM := $(VENV)/.dicom-tools-asked
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 # One BLAS thread per test process, two processes; bytecode is kept, for tests start many processes.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
 PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest -n 2 --durations=10
 
 .DEFAULT_GOAL := help
-.PHONY: assumption neighbours help demo test test-full coverage lint format bench reproduction scaling security mutants gap bound-order novelty docs clean
+.PHONY: assumption neighbours help demo test test-full coverage lint format bench reproduction scaling security mutants gap bound-order novelty conformance docs clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,6 +33,11 @@ $(CHROMIUM): scripts/install_chromium.sh | $(BIN)/python
 	sh scripts/install_chromium.sh || echo "chromium was not installed; see scripts/install_chromium.sh"
 	@touch $@
 
+# Without them the conformance tests are skipped, but under CI they fail.
+$(DICOM): scripts/install_dicom_tools.sh | $(BIN)/python
+	sh scripts/install_dicom_tools.sh || echo "no DICOM tools were installed; see scripts/install_dicom_tools.sh"
+	@touch $@
+
 demo: $(CORE)  ## Train on embedded data, show a table, save figures
 	$(BIN)/psimil demo
 
@@ -44,11 +50,11 @@ format: $(DEV)  ## Rewrite files in the house format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-test: lint $(CHROMIUM)  ## Lint, all tests but the slow ones, the numerical ones again as other processors
+test: lint $(CHROMIUM) $(DICOM)  ## Lint, all tests but the slow ones, the numerical ones again as other processors
 	$(PYTEST) -m "not slow"
 	$(ONE_THREAD) $(BIN)/python scripts/core_types.py Haswell Nehalem Prescott -- -n 2 -m "not slow"
 
-test-full: lint $(CHROMIUM)  ## Lint, every test with more examples, then every test as every other processor
+test-full: lint $(CHROMIUM) $(DICOM)  ## Lint, every test with more examples, then every test as every other processor
 	PSIMIL_FAULTS=full PSIMIL_PROPERTIES=full $(PYTEST)
 	$(ONE_THREAD) $(BIN)/python scripts/core_types.py --every -- -n 2
 
@@ -84,6 +90,9 @@ neighbours: $(DEV)  ## Measure links between slices and context of bags, write d
 
 assumption: $(DEV)  ## Put models through tests of the MIL assumption, write docs/mil-assumption.md
 	$(ONE_THREAD) $(BIN)/python scripts/write_assumption.py docs
+
+conformance: $(DEV) $(DICOM)  ## Put written DICOM objects through dciodvfy, PixelMed's DicomSRValidator, dsrdump and Orthanc
+	CI=1 $(ONE_THREAD) $(BIN)/python -m pytest tests/ct/report tests/ct/serve -k "conform or orthanc"
 
 docs: $(DEV)  ## Build the site in site/, run every block of README and docs/, check notation
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
