@@ -75,7 +75,7 @@ dictionary=$(find "$root/usr/share" -name dicom.dic 2>/dev/null | head -n 1)
 [ -z "$dictionary" ] || export DCMDICTPATH="$dictionary"
 name=$(basename "$0")
 if [ "$name" = DicomSRValidator ]; then
-    jars=$(find "$root/usr/share/java" /usr/share/java -name '*.jar' 2>/dev/null | tr '\n' ':')
+    jars="$root/usr/share/java/*"
     java=$(find "$root/usr/lib/jvm" -path '*/bin/java' 2>/dev/null | head -n 1)
     exec "${java:-java}" -cp "$jars" com.pixelmed.validate.DicomSRValidator "$@"
 fi
