@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
 from psimil.ct.network.extractor import FeatureExtractor
+from psimil.ct.scans.purpose import UNNAMED, Purpose
 from psimil.ct.scans.scan import Scan, Slices, check_scans
 from psimil.ct.scans.series import read_series
 from psimil.ct.scans.windows import WINDOWS, Window, check_windows
@@ -45,12 +46,14 @@ class CTPipeline(ClassifierMixin, BaseEstimator):
     epochs, patience, validation, device, checkpoint, callback : of the CNN, see :class:`FeatureExtractor`.
     joint_epochs : epochs of joint training after the CNN's own, 0 for none (docs/ct.md).
     random_state : seed of everything, of ``gp`` too where its own random_state is None.
+    purpose : what label 1 means, as reports and pages say it; None leaves it unnamed.
 
     Attributes
     ----------
     extractor_ : FeatureExtractor, fitted.
     gp_ : PsiVGPMIL, fitted on the features of the training scans; it carries the extractor's fingerprint.
     joint_history_ : epochs of joint training.
+    purpose_ : Purpose, with the body parts of the training scans.
 
     Examples
     --------
@@ -76,6 +79,7 @@ class CTPipeline(ClassifierMixin, BaseEstimator):
     checkpoint: str | Path | None = None
     callback: Callable[[Any], object] | None = None
     random_state: Any = 0
+    purpose: Purpose | None = None
 
     def fit(self, scans: Iterable[Item], y: Any, y_instances: Any = None) -> Self:
         """Train the CNN, then the Gaussian process on its features.
@@ -100,6 +104,7 @@ class CTPipeline(ClassifierMixin, BaseEstimator):
             extractor = self._tuned(extractor, slices, T, seed)
         self.extractor_, self.gp_ = extractor, self._fitted(extractor, slices, T, seed, y_instances)
         self.classes_ = np.array([0, 1])
+        self.purpose_ = (self.purpose or UNNAMED).seen_on(scan.region for scan in slices)
         return self
 
     def _fitted(
@@ -153,10 +158,12 @@ class CTPipeline(ClassifierMixin, BaseEstimator):
 
     def save(self, directory: str | os.PathLike[str]) -> None:
         """Write the CNN and the Gaussian process to a folder, which is made if need be."""
+        from psimil.ct.network.weights import save_weights
+
         extractor = self._extractor()
         folder = as_path(directory, "directory")
         folder.mkdir(parents=True, exist_ok=True)
-        extractor.save(folder / CNN_FILE)
+        save_weights(folder / CNN_FILE, replace(extractor.weights_, purpose=self.purpose_))
         self.gp_.save(folder / GP_FILE)
 
     @classmethod
@@ -174,6 +181,7 @@ class CTPipeline(ClassifierMixin, BaseEstimator):
         check_fingerprint(gp, extractor)
         pipeline = cls(extractor.n_features, extractor.size, extractor.windows, gp, device=device)
         pipeline.extractor_, pipeline.gp_, pipeline.classes_ = extractor, gp, np.array([0, 1])
+        pipeline.purpose = pipeline.purpose_ = extractor.weights_.purpose
         return pipeline
 
     def __sklearn_is_fitted__(self) -> bool:

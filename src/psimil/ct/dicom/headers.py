@@ -16,14 +16,14 @@ FIRST_BYTES = 1 << 14  # most headers end before
 SOP_CLASS, SOP_INSTANCE, STUDY, SERIES, FRAME_OF_REFERENCE = 0x00080016, 0x00080018, 0x0020000D, 0x0020000E, 0x00200052
 IMAGE_TYPE, MODALITY, NUMBER = 0x00080008, 0x00080060, 0x00200013
 POSITION, ORIENTATION, THICKNESS, SPACING = 0x00200032, 0x00200037, 0x00180050, 0x00280030
-KERNEL, CONTRAST, BURNED_IN = 0x00181210, 0x00180010, 0x00280301
+KERNEL, CONTRAST, BURNED_IN, BODY_PART = 0x00181210, 0x00180010, 0x00280301, 0x00180015
 SAMPLES, PHOTOMETRIC, FRAMES, ROWS, COLUMNS = 0x00280002, 0x00280004, 0x00280008, 0x00280010, 0x00280011
 ALLOCATED, STORED, SIGNED = 0x00280100, 0x00280101, 0x00280103
 PADDING, PADDING_LIMIT, INTERCEPT, SLOPE = 0x00280120, 0x00280121, 0x00281052, 0x00281053
 WANTED = frozenset(
     (SOP_CLASS, SOP_INSTANCE, STUDY, SERIES, FRAME_OF_REFERENCE, IMAGE_TYPE, MODALITY, NUMBER, POSITION,
-     ORIENTATION, THICKNESS, SPACING, KERNEL, CONTRAST, BURNED_IN, SAMPLES, PHOTOMETRIC, FRAMES, ROWS, COLUMNS,
-     ALLOCATED, STORED, SIGNED, PADDING, PADDING_LIMIT, INTERCEPT, SLOPE)
+     ORIENTATION, THICKNESS, SPACING, KERNEL, CONTRAST, BURNED_IN, BODY_PART, SAMPLES, PHOTOMETRIC, FRAMES, ROWS,
+     COLUMNS, ALLOCATED, STORED, SIGNED, PADDING, PADDING_LIMIT, INTERCEPT, SLOPE)
 )  # fmt: skip
 GROUPS = {
     "position": (POSITION, 3), "orientation": (ORIENTATION, 6), "spacing": (SPACING, 2), "thickness": (THICKNESS, 1),
@@ -87,6 +87,7 @@ class Header:
     sharp: bool | None = None
     contrast: bool = False
     burned_in: bool = False
+    body_part: str = field(default="", repr=False)
     pixel_place: int = field(default=0, repr=False)
     pixel_length: int = field(default=0, repr=False)
     notes: tuple[str, ...] = ()
@@ -253,6 +254,7 @@ def _header(file: SliceFile, elements: Elements, meta: Elements, beginning: byte
         sharp=_is_sharp(text(KERNEL).upper()),
         contrast=bool(text(CONTRAST)),
         burned_in=text(BURNED_IN).upper() == "YES",
+        body_part=text(BODY_PART),
         pixel_place=elements.pixels[0],
         pixel_length=elements.pixels[1],
         notes=("begins like an executable program; the preamble was ignored",) * beginning.startswith(PROGRAMS),

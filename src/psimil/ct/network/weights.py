@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from psimil.ct.network.attcnn import AttCNN
+from psimil.ct.scans.purpose import UNNAMED, Purpose
 from psimil.ct.scans.windows import Window
 from psimil.files.sealed import Tensors, checksum, read_tensors, write_tensors
 from psimil.foundations.errors import InputError, ModelFileError
@@ -36,6 +37,7 @@ class Weights:
     model : AttCNN.
     windows : the channels of a slice.
     size : rows and columns of a slice.
+    purpose : what the network was trained to find; no part of the fingerprint.
 
     Examples
     --------
@@ -48,6 +50,7 @@ class Weights:
     model: AttCNN
     windows: tuple[Window, ...]
     size: int
+    purpose: Purpose = UNNAMED
 
     @property
     def fingerprint(self) -> str:
@@ -76,6 +79,7 @@ def save_weights(path: str | os.PathLike[str], weights: Weights) -> None:
         "windows": [asdict(w) for w in weights.windows],
         "size": weights.size,
         "fingerprint": weights.fingerprint,
+        "purpose": weights.purpose.json,
     }
     write_tensors(path, KIND, state_arrays(weights.model), header)
 
@@ -89,7 +93,8 @@ def load_weights(path: str | os.PathLike[str], backbone: Callable[[], nn.Module]
     backbone : makes the module that was given as backbone when the network was trained; None for SliceCNN.
     """
     tensors, header = read_tensors(path, KIND)
-    if set(header) != {"architecture", "windows", "size", "fingerprint"}:
+    header = {"purpose": UNNAMED.json, **header}  # files of 1.0.0 have none
+    if set(header) != {"architecture", "windows", "size", "fingerprint", "purpose"}:
         raise ModelFileError(f"{KIND}: the header's keys are incomplete or unknown.")
     architecture, size = _architecture(header["architecture"]), header["size"]
     if (architecture["backbone"] == "custom") != (backbone is not None):
@@ -107,7 +112,7 @@ def load_weights(path: str | os.PathLike[str], backbone: Callable[[], nn.Module]
         model = AttCNN(**facts, backbone=None if backbone is None else backbone())
     check_tensors(tensors, layout(model.state_dict()), KIND)
     load_state(model, tensors)
-    weights = Weights(model.eval(), windows, size)
+    weights = Weights(model.eval(), windows, size, _purpose(header["purpose"]))
     if header["fingerprint"] != weights.fingerprint:
         raise ModelFileError(f"{KIND}: the fingerprint does not belong to the weights.")
     return weights
@@ -144,6 +149,13 @@ def check_tensors(tensors: Mapping[str, Array], expected: Layout, what: str) -> 
             raise ModelFileError(f"{what}: {name} is {array.dtype} {array.shape}, expected {dtype} {shape}.")
         if not np.isfinite(array).all():
             raise ModelFileError(f"{what}: {name} has non-finite values.")
+
+
+def _purpose(facts: Any) -> Purpose:
+    try:
+        return Purpose.from_json(facts)
+    except InputError as error:
+        raise ModelFileError(f"{KIND}: {error}") from None
 
 
 def _whole(value: Any, most: int) -> bool:

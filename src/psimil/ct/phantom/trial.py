@@ -14,6 +14,7 @@ from psimil.ct.pipeline import CTPipeline
 from psimil.ct.report.scan_results import CTResults, area, predict_cohort, truth_scores
 from psimil.ct.scans.cohort import Cohort
 from psimil.ct.scans.index import index_folder
+from psimil.ct.scans.purpose import HEMORRHAGE
 from psimil.ct.scans.scan_labels import read_slice_labels
 from psimil.ct.scans.training_set import read_training_set
 from psimil.estimators.psi_vgpmil import VGPMIL
@@ -80,7 +81,9 @@ def run_demo(
 def demo_pipeline(seed: int = 0, joint_epochs: int = 0) -> CTPipeline:
     """What the demo trains: small slices and few inducing points, for a few minutes on two cores."""
     gp = VGPMIL(n_inducing=INDUCING, labels="chain", random_state=seed)
-    return CTPipeline(size=SIZE, epochs=EPOCHS, gp=gp, joint_epochs=joint_epochs, random_state=seed)
+    return CTPipeline(
+        size=SIZE, epochs=EPOCHS, gp=gp, joint_epochs=joint_epochs, random_state=seed, purpose=HEMORRHAGE
+    )
 
 
 def score_table(scores: dict[str, Any]) -> pd.DataFrame:

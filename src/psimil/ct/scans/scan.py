@@ -55,6 +55,7 @@ class Scan:
     burned_in : whether a file says that its pixels show text about the patient.
     orientation : (6,) cosines of rows and columns in the patient's coordinates; None when unknown.
     notes : what was mended or is odd, one line each. Slices are named by the place of their file in its folder.
+    region : body part, as :func:`psimil.ct.scans.purpose.region_of` names it; empty when unknown.
 
     Raises
     ------
@@ -78,6 +79,7 @@ class Scan:
     notes: tuple[str, ...] = ()
     burned_in: bool = False
     orientation: tuple[float, ...] | None = None
+    region: str = ""
 
     def __post_init__(self) -> None:
         for name, value in (("hu", self.hu), ("positions", self.positions)):
@@ -121,6 +123,7 @@ class Slices:
     notes : what was mended or is odd.
     burned_in : whether the pixels may show text about the patient.
     orientation : (6,) cosines of rows and columns in the patient's coordinates; None when unknown.
+    region : body part, empty when unknown.
 
     Examples
     --------
@@ -142,6 +145,7 @@ class Slices:
     notes: tuple[str, ...] = ()
     burned_in: bool = False
     orientation: tuple[float, ...] | None = None
+    region: str = ""
 
     @classmethod
     def of(cls, scan: Scan, windows: Sequence[Window], size: int) -> Slices:

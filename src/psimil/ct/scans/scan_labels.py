@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 
+from psimil.ct.scans.purpose import HEMORRHAGE, UNNAMED, Purpose
 from psimil.files.paths import as_path
 from psimil.foundations.errors import DataWarning, InputError, MissingFile
 
@@ -50,6 +51,7 @@ class ScanLabels:
     kind : "scans" for a plain CSV file, "rsna" or "cq500".
     scan_labels : 0 or 1 by scan, under the names of the file.
     slice_labels : 0 or 1 by SOP instance UID, for "rsna".
+    purpose : what label 1 means, as far as the file says it.
 
     Examples
     --------
@@ -61,6 +63,7 @@ class ScanLabels:
     kind: str
     scan_labels: dict[str, int] = field(default_factory=dict, repr=False)
     slice_labels: dict[str, int] = field(default_factory=dict, repr=False)
+    purpose: Purpose = UNNAMED
 
     def named(self, names: Iterable[str]) -> int | None:
         """Label of the scan that has one of the names, None when the file has none of them.
@@ -136,7 +139,8 @@ def read_scan_labels(path: str | Path) -> ScanLabels:
 
     Parameters
     ----------
-    path : CSV file, plain or gzipped. Either with the columns scan (or scan_id, id, study, name) and label; or
+    path : CSV file, plain or gzipped. Either with the columns scan (or scan_id, id, study, name) and label, which
+        may name the finding (``label: Pneumothorax``, or a code, see :meth:`Purpose.read`); or
         ``stage_2_train.csv`` of RSNA 2019, with ID and Label, six rows per slice; or ``reads.csv`` of CQ500, in which
         the majority of three readers decides whether there is a hemorrhage.
 
@@ -161,18 +165,21 @@ def read_scan_labels(path: str | Path) -> ScanLabels:
     {'1.2.3': 1, '1.2.4': 0}
     """
     path = as_path(path)
-    with _table(path) as (columns, rows):
+    with _table(path) as (columns, rows, heads):
         if {reader.lower() for reader in READERS} & set(columns):
-            return ScanLabels("cq500", _agreeing(_cq500(columns, rows, path.name), path.name))
+            return ScanLabels("cq500", _agreeing(_cq500(columns, rows, path.name), path.name), purpose=HEMORRHAGE)
         column = next((name for name in SCAN_COLUMNS if name in columns), None)
-        if column is None or LABEL_COLUMN not in columns:
+        label = next((name for name in columns if name.partition(":")[0].rstrip() == LABEL_COLUMN), None)
+        if column is None or label is None:
             raise InputError(f'{path.name} needs the columns "scan" and "label", one row per scan.')
+        finding = heads[columns.index(label)].partition(":")[2]
+        purpose = Purpose.read(finding) if finding else UNNAMED
         if (first := next(rows, None)) is None:
             raise InputError(f"{path.name} has no rows: 0 scans.")
-        entries = _plain(chain([first], rows), column, path.name)
+        entries = _plain(chain([first], rows), column, label, path.name)
         if first[1][column].rpartition("_")[2] in SUBTYPES:
-            return ScanLabels("rsna", slice_labels=_agreeing(_rsna(entries, path.name), path.name))
-        return ScanLabels("scans", _agreeing(entries, path.name))
+            return ScanLabels("rsna", slice_labels=_agreeing(_rsna(entries, path.name), path.name), purpose=HEMORRHAGE)
+        return ScanLabels("scans", _agreeing(entries, path.name), purpose=purpose)
 
 
 def read_slice_labels(path: str | Path) -> dict[str, int]:
@@ -197,7 +204,7 @@ def read_slice_labels(path: str | Path) -> dict[str, int]:
     {'1.2.3': 1}
     """
     path = as_path(path)
-    with _table(path) as (columns, rows):
+    with _table(path) as (columns, rows, _):
         if not columns:
             raise InputError(f"{path.name} is not a CSV file.")
         if UID_COLUMN in columns:
@@ -210,8 +217,8 @@ def read_slice_labels(path: str | Path) -> dict[str, int]:
     raise InputError(f'{path.name} needs the columns "{UID_COLUMN}" and "{LABEL_COLUMN}".')
 
 
-def _plain(rows: Iterable[Row], column: str, name: str) -> Iterator[Entry]:
-    return ((number, cells[column], _binary(cells[LABEL_COLUMN], number, name)) for number, cells in rows)
+def _plain(rows: Iterable[Row], column: str, label: str, name: str) -> Iterator[Entry]:
+    return ((number, cells[column], _binary(cells[label], number, name)) for number, cells in rows)
 
 
 def _rsna(entries: Iterable[Entry], name: str) -> Iterator[Entry]:
@@ -256,16 +263,17 @@ def _binary(cell: str, number: int, name: str) -> int:
 
 
 @contextmanager
-def _table(path: Path) -> Iterator[tuple[list[str], Iterator[Row]]]:
-    """Columns and rows of a CSV file, plain or gzipped; whatever is wrong with it as a table becomes one line."""
+def _table(path: Path) -> Iterator[tuple[list[str], Iterator[Row], list[str]]]:
+    """Columns in small letters, rows, and columns as written, of a CSV file; whatever is wrong becomes one line."""
     try:
         with path.open("rb") as raw:
             zipped = raw.read(2) == GZIP_MAGIC
         opener = gzip.open if zipped else open
         with opener(path, "rt", encoding="utf-8-sig", newline="") as stream:
             rows = csv.reader(stream, strict=True)
-            columns = [cell.strip().lower() for cell in next(rows, [])]
-            yield columns, _cells(rows, columns, path.name)
+            heads = [cell.strip() for cell in next(rows, [])]
+            columns = [head.lower() for head in heads]
+            yield columns, _cells(rows, columns, path.name), heads
     except FileNotFoundError:
         raise MissingFile(f"{path.name} was not found. Check the path.") from None
     except (OSError, EOFError, zlib.error) as error:

@@ -20,6 +20,7 @@ from psimil.ct.dicom.sandbox import Sandbox
 from psimil.ct.scans.geometry import arrange
 from psimil.ct.scans.identity import Hasher
 from psimil.ct.scans.index import index_files, index_folder
+from psimil.ct.scans.purpose import region_of
 from psimil.ct.scans.scan import Scan, Source
 from psimil.ct.scans.study import Series
 from psimil.files.paths import as_path
@@ -149,6 +150,7 @@ def _read(series: Series, skip_bad: bool, modalities: Collection[str], limits: L
         notes=tuple(notes),
         burned_in=series.burned_in,
         orientation=first.orientation,
+        region=region_of(first.body_part),
     )
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psimil.ct.scans.cohort import Cohort, Failure
+from psimil.ct.scans.purpose import UNNAMED, Purpose
 from psimil.ct.scans.scan import Slices
 from psimil.ct.scans.scan_labels import ScanLabels, ScanNames, read_scan_labels
 from psimil.ct.scans.study import Series, Study
@@ -25,13 +26,15 @@ NO_LABEL = "the label file has no row for it."
 class TrainingSet:
     """B scans with labels y (B,), the scans that were left out, and what is known about slices.
 
-    ``known`` (N,) are labels of slices, -1 for unknown; None when nothing is known.
+    ``known`` (N,) are labels of slices, -1 for unknown; None when nothing is known. ``purpose`` is what the label file
+    says that label 1 means.
     """
 
     slices: list[Slices]
     y: NDArray[np.int64]
     failures: list[Failure]
     known: NDArray[np.int64] | None = None
+    purpose: Purpose = UNNAMED
 
     def corrected(self, feedback: str | Path) -> TrainingSet:
         """The set as readers corrected it in the viewer.
@@ -78,7 +81,7 @@ def read_training_set(
     labelled = cohort.some(matched)
     scans, unread = labelled.read_all(windows=windows, size=size, progress=progress)
     y = np.array([matched[study.id] for study, _, _ in scans], dtype=np.int64)
-    return TrainingSet([slices for _, _, slices in scans], y, failures + unread)
+    return TrainingSet([slices for _, _, slices in scans], y, failures + unread, purpose=given.purpose)
 
 
 def names_of(study: Study, series: Series) -> ScanNames:
