@@ -121,7 +121,7 @@ def test_no_command_writes_over_what_it_reads_or_over_a_model(studies, model, tm
 
     before = content()
     over = ("--out", model, "--overwrite")
-    fails(call("ct", "predict", studies, "--model", model, "--no-reports", *over), 74, "training or an experiment")
+    fails(call("ct", "predict", studies, "--model", model, "--reports", "none", *over), 74, "training or an experiment")
     fails(call("ct", "index", studies, *over), 74, "training or an experiment")
     done = call("ct", "train", studies, "--labels", model / "scans.csv", *over, *FEW)
     fails(done, 74, "scans.csv, which is read, lies in it")
@@ -186,7 +186,7 @@ def test_demo_runs_from_files_to_scores(tmp_path, monkeypatch):
 def test_the_viewer_finds_scans_whether_their_ids_are_hashes_or_not(studies, model, tmp_path):
     for ids in ([], ["--show-ids"]):
         out = tmp_path / f"run{len(ids)}"
-        done = call("ct", "predict", studies, "--model", model, "--out", out, "--figures", 0, "--no-reports", *ids)
+        done = call("ct", "predict", studies, "--model", model, "--out", out, "--figures", 0, "--reports", "none", *ids)
         assert done.exit_code == 0, done.output
         assert _viewed(out, studies, show_ids=False).slice(0, 0).shape == (32, 32)
     (tmp_path / "empty").mkdir()

@@ -42,7 +42,7 @@ def folder(tmp_path_factory):
 def test_f12_a_long_scan_in_little_memory_is_predicted_or_refused(folder, tmp_path, faults):
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PSIMIL_ID_KEY_FILE": str(folder / "id.key")}
     environment |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    options = ["--thickness", "0.5", "--no-reports", "--figures", "0", "--quiet"]
+    options = ["--thickness", "0.5", "--reports", "none", "--figures", "0", "--quiet"]
     finished = {}
     for limit in LIMITS[: faults.repeats("F12")]:
         arguments = ["ct", "predict", folder / "scan", "--model", folder / "model", "--out", tmp_path / f"{limit}"]

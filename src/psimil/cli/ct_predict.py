@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from psimil.cli.ct_options import Folder, chosen, shared
-from psimil.cli.exits import NOTE
+from psimil.cli.exits import NOTE, UsageProblem
 from psimil.cli.next_steps import ways_to_look
 from psimil.cli.options import Out
 from psimil.cli.shell import Shell
+from psimil.foundations.errors import DataWarning
 
 if TYPE_CHECKING:
     from psimil.results.localisation import Localisation
+
+IDENTIFIED = "--identify: the DICOM files name the patient and the study; keep them where the scans may be kept."
 
 
 def predict(
@@ -23,7 +27,13 @@ def predict(
     model: Annotated[Path, typer.Option("--model", metavar="MODEL", help="Folder of ct train.", show_default=False)],
     out: Out,
     figures: Annotated[int, typer.Option("--figures", min=0, help="Scans to draw, the most probable first.")] = 20,
-    reports: Annotated[bool, typer.Option("--reports/--no-reports", help="Write DICOM Structured Reports.")] = True,
+    reports: Annotated[
+        str,
+        typer.Option("--reports", metavar="KINDS", help="DICOM to write, of sr,keys,strips; none for none."),
+    ] = "sr,keys",
+    identify: Annotated[
+        bool, typer.Option("--identify", help="Copy patient and study into the reports. They identify people.")
+    ] = False,
     truth: Annotated[
         Path | None,
         typer.Option("--truth", metavar="CSV", help="Slice labels: columns sop_instance_uid and label."),
@@ -32,7 +42,7 @@ def predict(
     """Write tables, figures, DICOM reports and what psimil view and psimil report show, for the scans of a folder."""
     with Shell.of(context) as shell:
         from psimil.ct.pipeline import GP_FILE, CTPipeline
-        from psimil.ct.report.run_files import write_results
+        from psimil.ct.report.run_files import KINDS, write_results
         from psimil.ct.report.scan_results import predict_cohort
         from psimil.ct.scans.scan_labels import read_slice_labels
         from psimil.files.environment import environment
@@ -40,6 +50,11 @@ def predict(
         from psimil.report.calls import Words, referral_words, threshold_words
 
         options = shared(context)
+        kinds = [] if reports == "none" else [kind.strip() for kind in reports.split(",")]
+        if unknown := sorted(set(kinds) - set(KINDS)):
+            raise UsageProblem(f"--reports: {unknown[0]!r} is none of {', '.join(KINDS)}; none writes nothing.")
+        if identify and kinds:
+            warnings.warn(IDENTIFIED, DataWarning, stacklevel=2)
         pipeline = CTPipeline.load(model, device=options["device"])
         with opened(out, overwrite=options["overwrite"], inputs=(directory, model, truth)) as run:
             _, cohort = chosen(directory, options)
@@ -48,14 +63,17 @@ def predict(
                 results = predict_cohort(pipeline, cohort, truth=known, file=model / GP_FILE, progress=step)
             run.start(environment())
             run.write_table("series.csv", cohort.table())
-            n = min(figures, len(results.slices)) + reports * len(results.slices)
+            scans = len(results.slices) + len(results.failures)
+            n = min(figures, len(results.slices)) + bool(kinds) * scans
             with shell.progress(n, "writing") as step:
-                refused = write_results(run, results, figures=figures, reports=reports, progress=step)
-            facts = results.facts() | {"reports": reports * (len(results.slices) - len(refused))}
+                refused = write_results(run, results, figures=figures, reports=kinds, identify=identify, progress=step)
+            facts = results.facts() | {"reports": ("sr" in kinds) * (scans - len(refused))}
             lines = [
                 f"{facts['scans']} scans with {facts['slices']} slices: {facts['called_positive']} called positive, "
                 f"{referral_words(results.prediction)}; "
                 f"{facts['failures']} scans could not be read (failures.csv).",
+                f"{facts['not_analysed']} scans do not count as analysed (not_analysed in bags.csv, and failures.csv).",
+                f"Finding: {results.purpose.words}.",
                 threshold_words(facts["bag_threshold"], facts["instance_threshold"], Words.of("ct")),
                 *(failure.reason for failure in refused[:1]),
                 *_scores(facts.get("scores"), results.localisation()),

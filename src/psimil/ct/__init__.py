@@ -47,7 +47,8 @@ if TYPE_CHECKING:
     from psimil.ct.network.joint_training import train_jointly
     from psimil.ct.phantom.studies import write_phantoms
     from psimil.ct.pipeline import CTPipeline
-    from psimil.ct.report.structured_report import ReportedScan, read_report, write_report
+    from psimil.ct.report.reported_scan import ReportedScan
+    from psimil.ct.report.structured_report import read_report, write_report
     from psimil.ct.scans.cohort import Cohort, Failure, ReadingRules
     from psimil.ct.scans.index import Index, index_folder
     from psimil.ct.scans.scan import Scan, Slices, Source
@@ -66,7 +67,8 @@ else:
         "network.joint_training": ("train_jointly",),
         "phantom.studies": ("write_phantoms",),
         "pipeline": ("CTPipeline",),
-        "report.structured_report": ("ReportedScan", "read_report", "write_report"),
+        "report.reported_scan": ("ReportedScan",),
+        "report.structured_report": ("read_report", "write_report"),
         "scans.cohort": ("Cohort", "Failure", "ReadingRules"),
         "scans.index": ("Index", "index_folder"),
         "scans.scan": ("Scan", "Slices", "Source"),

@@ -6,8 +6,10 @@ from datetime import datetime
 import numpy as np
 import pytest
 
-from psimil.ct.report.report_content import REASONS, REFERRAL, RESEARCH
-from psimil.ct.report.structured_report import ReportedScan, read_report, write_report
+from psimil.ct.report.report_content import DEVIATION, REASONS, REFERRAL, RESEARCH
+from psimil.ct.report.reported_scan import ReportedScan
+from psimil.ct.report.structured_report import read_report, write_report
+from psimil.ct.scans.purpose import HEMORRHAGE
 from psimil.ct.scans.scan import Source
 from psimil.foundations.errors import InputError, MissingFile
 from psimil.version import VERSION
@@ -30,7 +32,7 @@ def scan(count=5, *, multiframe=False, **changes):
     found = ReportedScan(
         "2.25.1", "2.25.2", sources, 1 / 3, 0.1 + 0.2, (math.ulp(0.0), 1 - 2**-53), True, prob, prob / 3, prob > 0.5
     )
-    return replace(found, **changes)
+    return replace(found, **{"purpose": HEMORRHAGE, **changes})
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +56,7 @@ def test_numbers_are_read_back_to_the_last_digit(written):
 
 def test_it_is_a_measurement_report_that_is_not_verified(written):
     report = highdicom.sr.srread(written)
-    assert isinstance(report, highdicom.sr.ComprehensiveSR)
+    assert isinstance(report, highdicom.sr.Comprehensive3DSR)
     assert report.VerificationFlag == "UNVERIFIED" and report.PreliminaryFlag == "PRELIMINARY"
     assert report.ContentQualification == "RESEARCH" and "research use only" in report.SeriesDescription
     assert (report.Manufacturer, report.SoftwareVersions, report.Modality) == ("psimil", VERSION, "SR")
@@ -66,8 +68,9 @@ def test_it_is_a_measurement_report_that_is_not_verified(written):
     for number, group in enumerate(groups):
         assert group.tracking_identifier == (f"slice {number}" if number else "scan")
         assert group.finding_type.value == "1386000" and group.finding_type.scheme_designator == "SCT"
-        assert [m.unit.value for m in group.get_measurements()] == ["1"] * (2 if number else 4)
-        (call,) = group.get_qualitative_evaluations()
+        assert [m.unit.value for m in group.get_measurements()] == ["1"] * (2 if number else 6)
+        call, *summary = group.get_qualitative_evaluations()
+        assert [item.value.value for item in summary] == ([] if number else ["111242"])
         assert call.value.meaning in ("Present", "Absent")
         names = {item.name.meaning: item.value for item in group[0].ContentSequence if item.value_type.value == "TEXT"}
         assert (names["Algorithm Name"], names["Algorithm Version"]) == ("psimil", VERSION)
@@ -94,12 +97,13 @@ def test_novelty_and_the_reason_of_a_referral_are_read_back(reason, tmp_path):
     assert table["novelty"].tolist() == [0.9, *novelty]
     assert table["reason"][0] == reason and table["reason"][1:].isna().all()
     first, *slices = highdicom.sr.srread(tmp_path / "a.dcm").content.get_image_measurement_groups()
-    _, referral = first.get_qualitative_evaluations()
+    _, _, referral = first.get_qualitative_evaluations()
     assert referral.name == highdicom.sr.CodedConcept(*REFERRAL) and referral.value.scheme_designator == "99PSIMIL"
     assert referral.value.meaning == (f"Refer: {reason}" if reason else "Not referred")
     (comment,) = [item.value for item in first[0].ContentSequence if item.name.meaning == "Comment"]
     assert comment == f"{RESEARCH} Why it is so."
-    assert [m.name.value for m in slices[0].get_measurements()] == ["PROBABILITY", "STANDARD_DEV", "NOVELTY"]
+    assert [m.name.value for m in slices[0].get_measurements()] == ["122157", "122157", "NOVELTY"]
+    assert [m.derivation for m in slices[0].get_measurements()][1] == highdicom.sr.CodedConcept(*DEVIATION)
 
 
 def test_without_novelty_a_report_says_nothing_of_it(written):

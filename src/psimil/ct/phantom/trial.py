@@ -81,9 +81,7 @@ def run_demo(
 def demo_pipeline(seed: int = 0, joint_epochs: int = 0) -> CTPipeline:
     """What the demo trains: small slices and few inducing points, for a few minutes on two cores."""
     gp = VGPMIL(n_inducing=INDUCING, labels="chain", random_state=seed)
-    return CTPipeline(
-        size=SIZE, epochs=EPOCHS, gp=gp, joint_epochs=joint_epochs, random_state=seed, purpose=HEMORRHAGE
-    )
+    return CTPipeline(size=SIZE, epochs=EPOCHS, gp=gp, joint_epochs=joint_epochs, random_state=seed, purpose=HEMORRHAGE)
 
 
 def score_table(scores: dict[str, Any]) -> pd.DataFrame:

@@ -10,38 +10,58 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from psimil.ct.scans.purpose import ANY_CT, SCHEME, Code
 from psimil.ct.scans.study import CT_CLASSES
 from psimil.foundations.errors import InputError
+from psimil.predictive.novelty import NOVEL
 from psimil.predictive.referral import BOTH, KEPT, NEAR, UNLIKE
 from psimil.version import VERSION
 
 if TYPE_CHECKING:
-    from highdicom.sr import MeasurementReport, MeasurementsAndQualitativeEvaluations
+    from highdicom.sr import Measurement, MeasurementReport, MeasurementsAndQualitativeEvaluations, ObserverContext
     from pydicom.dataset import Dataset
 
+    from psimil.ct.report.reported_scan import ReportedScan
     from psimil.ct.scans.scan import Source
 
 RESEARCH = "Research use only. Not for diagnosis. Not verified."
-SCHEME = "99PSIMIL"
 DEVICE = uuid.UUID("0c8f2c55-30a4-5f6e-8d0d-6d1b7a2e94c3")
 UID_RULE = re.compile(r"(?=.{3,64}$)(0|[1-9][0-9]*)(\.(0|[1-9][0-9]*))+")
-FINDING, PROCEDURE = ("1386000", "SCT", "Intracranial hemorrhage"), ("24725-4", "LN", "CT Head")
-PRESENT, ABSENT = ("52101004", "SCT", "Present"), ("2667000", "SCT", "Absent")
-CALL = ("CALL", SCHEME, "Call of the algorithm")
+PRESENT, ABSENT = Code("52101004", "SCT", "Present"), Code("2667000", "SCT", "Absent")
+CALL = Code("CALL", SCHEME, "Call of the algorithm")
+PROBABILITY, DEVIATION = Code("122157", "DCM", "Probability"), Code("386136009", "SCT", "Standard Deviation")
+ABOVE = Code("371886008", "SCT", "+, range of upper measurement uncertainty")
+BELOW = Code("371885007", "SCT", "-, range of lower measurement uncertainty")
 NUMBERS = {
-    "prob": ("PROBABILITY", SCHEME, "Probability of the finding"),
-    "std": ("STANDARD_DEV", SCHEME, "Standard deviation of the probability"),
-    "low": ("INTERVAL_LOW", SCHEME, "Lower end of the interval of the probability"),
-    "high": ("INTERVAL_HIGH", SCHEME, "Upper end of the interval of the probability"),
-    "novelty": ("NOVELTY", SCHEME, "How unlike the training data, from 0 to 1; novel above 0.5"),
+    "prob": PROBABILITY,
+    "std": DEVIATION,  # of the probability: its derivation
+    "low": Code("INTERVAL_LOW", SCHEME, "Lower end of the interval of the probability"),
+    "high": Code("INTERVAL_HIGH", SCHEME, "Upper end of the interval of the probability"),
+    "novelty": Code("NOVELTY", SCHEME, "How unlike the training data, from 0 to 1; novel above 0.5"),
 }
-REFERRAL = ("REFERRAL", SCHEME, "Referral to a human reader")
+COLUMNS = ("level", "number", "sop_instance_uid", "frame", *NUMBERS, "called", "reason", "obstacle")
+REFERRAL = Code("REFERRAL", SCHEME, "Referral to a human reader")
 REASONS = {
-    KEPT: ("NOT_REFERRED", SCHEME, "Not referred"),
-    NEAR: ("NEAR_THRESHOLD", SCHEME, "Refer: near the threshold"),
-    UNLIKE: ("UNLIKE_TRAINING", SCHEME, "Refer: unlike the training data"),
-    BOTH: ("NEAR_AND_UNLIKE", SCHEME, "Refer: near the threshold and unlike the training data"),
+    KEPT: Code("NOT_REFERRED", SCHEME, "Not referred"),
+    NEAR: Code("NEAR_THRESHOLD", SCHEME, "Refer: near the threshold"),
+    UNLIKE: Code("UNLIKE_TRAINING", SCHEME, "Refer: unlike the training data"),
+    BOTH: Code("NEAR_AND_UNLIKE", SCHEME, "Refer: near the threshold and unlike the training data"),
 }
+SINGLE, ELSEWHERE, UNREAD = "a single slice", "another body part", "cannot be read"
+OBSTACLE = Code("NOT_ANALYSED", SCHEME, "Why the scan could not be analysed")
+OBSTACLES = {  # why a scan could not be analysed, in every output
+    SINGLE: Code("SINGLE_SLICE", SCHEME, "A single slice, which is no scan"),
+    ELSEWHERE: Code("BODY_PART", SCHEME, "Another body part than in training"),
+    UNLIKE: Code("UNLIKE_TRAINING", SCHEME, "Unlike the training data"),
+    UNREAD: Code("UNREADABLE", SCHEME, "It cannot be read"),
+}
+SUMMARY = Code("111017", "DCM", "CAD Processing and Findings Summary")
+FAILED = Code("111245", "DCM", "No algorithms succeeded; without findings")
+FOUND, NOTHING = (
+    Code("111242", "DCM", "All algorithms succeeded; with findings"),
+    Code("111241", "DCM", "All algorithms succeeded; without findings"),
+)
+REPORTABLE = {("25045-6", "LN"), ("39142-5", "LN")}  # CT procedures of CID 100, from which the template takes its own
 
 
 def uid_of(name: str) -> str:
@@ -96,71 +116,119 @@ def evidence(study_uid: str, series_uid: str, sources: Iterable[Source]) -> list
     return datasets
 
 
-def measurement_report(
-    rows: list[dict[str, Any]], sources: tuple[Source, ...], name: str, remark: str = ""
-) -> MeasurementReport:
-    """TID 1500 with one measurement group (TID 1501) for the scan and one for each slice.
-
-    Parameters
-    ----------
-    rows : of the scan and then of the slices: number, prob, std, low, high, novelty, called, reason; numbers that are
-        not known are nan, and a reason None.
-    sources : slices, in order.
-    name : what the UIDs are made of.
-    remark : said about the scan after the words on research use.
-
-    Examples
-    --------
-    >>> rows = [{"number": 0, "prob": 0.5, "std": 0.1, "low": 0.4, "high": 0.6, "novelty": 0.2}]
-    >>> rows[0] |= {"called": False, "reason": ""}
-    >>> len(measurement_report(rows, (), "a").get_image_measurement_groups())
-    1
-    """
+def observer() -> ObserverContext:
+    """The program as the observer of a document."""
     from highdicom import sr
     from pydicom.sr.codedict import codes
 
     device = sr.DeviceObserverIdentifyingAttributes(
         uid=f"2.25.{DEVICE.int}", name="psimil", manufacturer_name="psimil", model_name=f"psimil {VERSION}"
     )
-    observer = sr.ObserverContext(codes.DCM.Device, device)
+    return sr.ObserverContext(codes.DCM.Device, device)
+
+
+def measurement_report(scan: ReportedScan) -> MeasurementReport:
+    """TID 1500 with one measurement group (TID 1501) for the scan and one for each slice.
+
+    Examples
+    --------
+    >>> from psimil.ct.report.reported_scan import ReportedScan
+    >>> from psimil.ct.scans.scan import Source
+    >>> slices = (Source("1.2.840.10008.5.1.4.1.1.2", "1.2.3.1", None),)
+    >>> scan = ReportedScan("1.2.3", "1.2.4", slices, obstacle="a single slice")
+    >>> len(measurement_report(scan).get_image_measurement_groups())
+    1
+    """
+    from highdicom import sr
+
+    procedure = scan.purpose.procedure if scan.purpose.procedure[:2] in REPORTABLE else ANY_CT
     return sr.MeasurementReport(
-        observation_context=sr.ObservationContext(observer_device_context=observer),
-        procedure_reported=sr.CodedConcept(*PROCEDURE),
-        imaging_measurements=[_group(row, sources, uid_of(f"{name} {row['number']}"), remark) for row in rows],
+        observation_context=sr.ObservationContext(observer_device_context=observer()),
+        procedure_reported=sr.CodedConcept(*procedure),
+        imaging_measurements=[_group(scan, row) for row in scan.rows()],
     )
 
 
-def _group(
-    row: dict[str, Any], sources: tuple[Source, ...], uid: str, remark: str
-) -> MeasurementsAndQualitativeEvaluations:
+def _group(scan: ReportedScan, row: dict[str, Any]) -> MeasurementsAndQualitativeEvaluations:
     """Numbers and call of the scan or of a slice, and whether the scan is referred, and why."""
     from highdicom import sr
     from pydicom.sr.codedict import codes
 
-    number, images = row["number"], None
-    said = {CALL: PRESENT if row["called"] else ABSENT}
-    if row["reason"] is not None:
-        said[REFERRAL] = REASONS[row["reason"]]
-    if number:
-        source = sources[number - 1]
-        frames = None if source.frame is None else [source.frame]
-        images = [sr.SourceImageForMeasurementGroup(source.sop_class_uid, source.sop_instance_uid, frames)]
+    number = row["number"]
+    sources = scan.sources[number - 1 : number] if number else scan.sources if scan.obstacle else ()
+    files = {source.sop_instance_uid: source for source in sources}.values()
+    images = [
+        sr.SourceImageForMeasurementGroup(
+            one.sop_class_uid, one.sop_instance_uid, [one.frame] if number and one.frame else None
+        )
+        for one in files
+    ]
     group = sr.MeasurementsAndQualitativeEvaluations(
-        tracking_identifier=sr.TrackingIdentifier(uid=uid, identifier=f"slice {number}" if number else "scan"),
-        finding_type=sr.CodedConcept(*FINDING),
-        algorithm_id=sr.AlgorithmIdentification("psimil", VERSION, parameters=[RESEARCH]),
-        measurements=[
-            sr.Measurement(sr.CodedConcept(*code), row[column], codes.UCUM.NoUnits)
-            for column, code in NUMBERS.items()
-            if not np.isnan(row[column])
-        ],
+        tracking_identifier=sr.TrackingIdentifier(
+            uid=scan.uid(f"group {number}"), identifier=f"slice {number}" if number else "scan"
+        ),
+        finding_type=sr.CodedConcept(*scan.purpose.finding),
+        algorithm_id=sr.AlgorithmIdentification(
+            "psimil", VERSION, parameters=[RESEARCH] if number else [*_parameters(scan), RESEARCH]
+        ),
+        measurements=_measurements(row),
         qualitative_evaluations=[
-            sr.QualitativeEvaluation(sr.CodedConcept(*name), sr.CodedConcept(*value)) for name, value in said.items()
+            sr.QualitativeEvaluation(sr.CodedConcept(*name), sr.CodedConcept(*value))
+            for name, value in _said(scan, row).items()
         ],
-        source_images=images,
+        source_images=images or None,
     )
     if not number:
-        words = f"{RESEARCH} {remark}".strip()
+        words = f"{RESEARCH} {scan.words} {_threshold_words(scan)}".strip()
         comment = sr.TextContentItem(codes.DCM.Comment, words, sr.RelationshipTypeValues.CONTAINS)
         group[0].ContentSequence.append(comment)
     return group
+
+
+def _measurements(row: dict[str, Any]) -> list[Measurement]:
+    """The numbers that are known; the interval twice, as the standard's uncertainty and, exactly, by its ends."""
+    from highdicom import sr
+    from pydicom.sr.codedict import codes
+
+    around = (row["high"] - row["prob"], row["prob"] - row["low"])
+    numbers = [(PROBABILITY if code == DEVIATION else code, row[name], code) for name, code in NUMBERS.items()]
+    numbers += [(code, max(value, 0.0), code) for code, value in zip((ABOVE, BELOW), around, strict=True)]
+    return [
+        sr.Measurement(
+            sr.CodedConcept(*name),
+            value,
+            codes.UCUM.NoUnits,
+            derivation=sr.CodedConcept(*code) if code == DEVIATION else None,
+        )
+        for name, value, code in numbers
+        if not np.isnan(value)
+    ]
+
+
+def _said(scan: ReportedScan, row: dict[str, Any]) -> dict[Code, Code]:
+    """What is said by codes: the call, or why there is none, and the referral."""
+    if row["obstacle"]:
+        said = {SUMMARY: FAILED, OBSTACLE: OBSTACLES[row["obstacle"]]}
+    else:
+        said = {CALL: PRESENT if row["called"] else ABSENT}
+        if not row["number"]:
+            said[SUMMARY] = FOUND if row["called"] else NOTHING
+    if row["reason"] is not None:
+        said[REFERRAL] = REASONS[row["reason"]]
+    return said
+
+
+def _parameters(scan: ReportedScan) -> list[str]:
+    """The model and its thresholds, as far as they are known."""
+    model = [f"Model: {scan.model}"] if scan.model else []
+    if scan.thresholds is None:
+        return model
+    names = ("Threshold of scans", "Threshold of slices", "Limit of novelty")
+    values = (*scan.thresholds, NOVEL)
+    return model + [f"{name}: {float(value)!r}" for name, value in zip(names, values, strict=True)]
+
+
+def _threshold_words(scan: ReportedScan) -> str:
+    from psimil.report.calls import Words, threshold_words
+
+    return "" if scan.thresholds is None else threshold_words(*scan.thresholds, Words.of("ct"))

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from psimil.ct.report.scan_results import RESEARCH, CTResults, with_slices
 from psimil.ct.scans.cohort import Failure
+from psimil.ct.scans.scan import Slices
 from psimil.foundations.errors import InputError
 
 if TYPE_CHECKING:
     from psimil.files.rundir import RunDirectory
+
+KINDS = ("sr", "keys", "strips")
 
 
 def write_results(
@@ -20,35 +27,44 @@ def write_results(
     results: CTResults,
     *,
     figures: int = 20,
-    reports: bool = True,
+    reports: Collection[str] = ("sr", "keys"),
+    identify: bool = False,
     now: datetime | None = None,
     progress: Callable[[str], None] = lambda note: None,
 ) -> list[Failure]:
-    """Write tables, results.safetensors, strips of the most probable scans and one DICOM report per scan.
+    """Write tables, results.safetensors, strips of the most probable scans and DICOM objects.
 
     Parameters
     ----------
     run : directory to fill.
     figures : strips to draw, at most.
-    reports : whether to write DICOM Structured Reports, which refer to the slices of the source files.
-    now : time that the reports carry; None for the present.
-    progress : called with a note after each figure and report.
+    reports : of "sr", one Structured Report per scan, also of those that could not be analysed; "keys", a selection of
+        the slices that are called positive; "strips", the drawn strips as secondary captures.
+    identify : copy patient and study of the source files into them.
+    now : time that they carry; None for the present.
+    progress : called with a note after each figure and each scan's reports.
 
     Returns
     -------
     refused : scans without a report, and why.
     """
+    now = now or datetime.now()
     run.write_table("bags.csv", results.scan_table())
     run.write_table("instances.csv", results.slice_table())
     run.write_table("failures.csv", results.failure_table())
     results.result_set().save(run)
+    pictures = {}
     for place, number in enumerate(results.order()[:figures], start=1):
-        _draw(run, results, int(number), place)
+        pictures[int(number)] = _draw(run, results, int(number), place)
         progress("figures")
-    return _reports(run, results, now or datetime.now(), progress) if reports else []
+    if not reports:
+        return []
+    (run.aside / "reports").mkdir(exist_ok=True)
+    return _reports(run, results, now, reports, identify, pictures, progress)
 
 
-def _draw(run: RunDirectory, results: CTResults, number: int, place: int) -> None:
+def _draw(run: RunDirectory, results: CTResults, number: int, place: int) -> NDArray[np.uint8]:
+    """Draw one strip; its pixels (rows, columns, 3)."""
     from matplotlib.pyplot import close
 
     from psimil.figures import plot_strip, save_figure, strip_table
@@ -64,19 +80,49 @@ def _draw(run: RunDirectory, results: CTResults, number: int, place: int) -> Non
     assert figure is not None  # plot_strip made one
     noted(ax, RESEARCH)
     save_figure(ax, run.figure(f"scan-{place:03d}"), with_slices(strip_table(results.prediction, name, truth)))
+    canvas: Any = figure.canvas
+    canvas.draw()
+    pixels = np.array(canvas.buffer_rgba())[..., :3]
     close(figure)
+    return pixels
 
 
-def _reports(run: RunDirectory, results: CTResults, now: datetime, progress: Callable[[str], None]) -> list[Failure]:
+def _reports(
+    run: RunDirectory,
+    results: CTResults,
+    now: datetime,
+    kinds: Collection[str],
+    identify: bool,
+    pictures: Mapping[int, NDArray[np.uint8]],
+    progress: Callable[[str], None],
+) -> list[Failure]:
+    """Write the DICOM objects of all scans; those that get none, and why."""
+    from psimil.ct.report.filing import read_identity
+    from psimil.ct.report.key_objects import write_key_objects, write_strip
     from psimil.ct.report.structured_report import write_report
 
     refused = []
-    (run.aside / "reports").mkdir(exist_ok=True)
-    for number, scan in enumerate(results.slices):
+    everything: list[Slices | Failure] = [*results.slices, *results.failures]
+    for number, item in enumerate(everything):
+        name = str(item.scan if isinstance(item, Failure) else item.id)
+        # An id that was asked for may be a real one.
+        file = f"reports/{hashlib.sha256(name.encode()).hexdigest()[:16]}"
         try:
-            name = hashlib.sha256(str(scan.id).encode()).hexdigest()[:16]  # an id that was asked for may be a real one
-            write_report(run.file(f"reports/{name}.dcm"), results.reported(number), when=now, burned_in=scan.burned_in)
+            if isinstance(item, Failure):
+                scan, sample = results.unread(item), item.images[0].file.path if item.images else None
+                how: dict[str, Any] = {"when": now, "burned_in": any(image.burned_in for image in item.images)}
+            else:
+                scan, sample = results.reported(number), results.files[number] if results.files else None
+                how = {"when": now, "burned_in": item.burned_in}
+            if identify and sample is not None:
+                scan = replace(scan, identity=read_identity(sample))
+            if "sr" in kinds:
+                write_report(run.file(f"{file}.dcm"), scan, **how)
+            if "keys" in kinds and scan.called_sources():
+                write_key_objects(run.file(f"{file}-keys.dcm"), scan, **how)
+            if "strips" in kinds and number in pictures:
+                write_strip(run.file(f"{file}-strip.dcm"), scan, pictures[number], **how)
         except InputError as error:
-            refused.append(Failure(str(scan.id), str(error)))
+            refused.append(Failure(name, str(error)))
         progress("reports")
     return refused

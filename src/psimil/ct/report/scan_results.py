@@ -11,11 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
+from psimil.ct.report.report_content import ELSEWHERE, SINGLE, UNREAD
+from psimil.ct.report.reported_scan import ReportedScan
 from psimil.ct.scans.cohort import Cohort, Failure
-from psimil.ct.scans.scan import Slices, thumbnails
+from psimil.ct.scans.purpose import UNNAMED, Purpose
+from psimil.ct.scans.scan import Slices, Source, thumbnails
+from psimil.ct.scans.study import CT_CLASSES
 from psimil.foundations.errors import InputError
 from psimil.inference.prediction import Prediction
 from psimil.inference.prediction_table import estimate
+from psimil.predictive.referral import UNLIKE
 from psimil.results.edges import Edges
 from psimil.results.localisation import Localisation, Places, auc_within_bags
 from psimil.results.metrics import bag_metrics, instance_metrics
@@ -26,7 +31,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from psimil.ct.pipeline import CTPipeline
-    from psimil.ct.report.structured_report import ReportedScan
 
 Array = NDArray[Any]
 
@@ -46,6 +50,8 @@ class CTResults:
     truth : (N,) slice labels, -1 for unknown; None when all are unknown.
     series : (B,) ids of the series that were read; empty when unknown.
     model : the model's card.
+    purpose : what the model finds, and where.
+    files : (B,) the first file of each scan, of which patient and study can be copied; empty when unknown.
     """
 
     slices: Sequence[Slices]
@@ -54,6 +60,8 @@ class CTResults:
     truth: Array | None = None
     series: Sequence[str] = ()
     model: Mapping[str, str] = field(default_factory=dict)
+    purpose: Purpose = UNNAMED
+    files: Sequence[Path] = field(default=(), repr=False)
 
     @property
     def positions(self) -> Array:
@@ -87,6 +95,7 @@ class CTResults:
         frame = self.prediction.to_frame()
         frame["slices"] = [len(scan) for scan in self.slices]
         frame["thickness_mm"] = [np.nan if scan.thickness is None else scan.thickness for scan in self.slices]
+        frame["not_analysed"] = [self.obstacle(number) for number in range(len(self.slices))]
         frame["notes"] = ["; ".join(scan.notes) for scan in self.slices]
         frame["use"] = RESEARCH
         return frame
@@ -108,12 +117,23 @@ class CTResults:
 
         return pd.DataFrame([(f.scan, f.reason) for f in self.failures], columns=["bag", "reason"])
 
+    def obstacle(self, number: int) -> str:
+        """Why scan ``number`` does not count as analysed, whatever its numbers are; empty when it does.
+
+        It is a single slice, its files name a body part that no training scan is of, or it is unlike the training data.
+        """
+        scan, known = self.slices[number], self.purpose.regions
+        if np.ptp(scan.positions) == 0:
+            return SINGLE
+        if scan.region and known and scan.region not in known:
+            return ELSEWHERE
+        return UNLIKE if self.prediction.novel[number] else ""
+
     def reported(self, number: int) -> ReportedScan:
         """What a DICOM report says about scan ``number``."""
-        from psimil.ct.report.structured_report import ReportedScan
         from psimil.report.calls import Words, reason_words
 
-        source, prediction = self.slices[number], self.prediction
+        source, prediction, obstacle = self.slices[number], self.prediction, self.obstacle(number)
         scan, rows = estimate(prediction, number), prediction.instances_of(number)
         slices = {name: column[rows] for name, column in prediction.instance_numbers.items()}
         return ReportedScan(
@@ -131,7 +151,24 @@ class CTResults:
             scan.get("novelty"),
             slices.get("novelty"),
             scan["reason"],
-            reason_words(prediction, number, Words.of("ct")),
+            " ".join([*obstacle_words(obstacle, self.purpose), reason_words(prediction, number, Words.of("ct"))]),
+            self.purpose,
+            model_words(self.model),
+            obstacle,
+        )
+
+    def unread(self, failure: Failure) -> ReportedScan:
+        """What a DICOM report says about a scan that could not be read, as far as its headers could."""
+        images = [image for image in failure.images if image.sop_class in CT_CLASSES]
+        first = images[0] if images else None
+        return ReportedScan(
+            "" if first is None else first.study,
+            "" if first is None else first.series,
+            tuple(Source(image.sop_class, image.sop_instance, image.frame) for image in images),
+            words=f"Could not be analysed: it {UNREAD}.",
+            purpose=self.purpose,
+            model=model_words(self.model),
+            obstacle=UNREAD,
         )
 
     def facts(self) -> dict[str, Any]:
@@ -144,6 +181,7 @@ class CTResults:
             "to_refer": int(prediction.refer.sum()),
             "novel": int(prediction.novel.sum()),
             "failures": len(self.failures),
+            "not_analysed": len(self.failures) + sum(bool(self.obstacle(number)) for number in range(len(self.slices))),
             "bag_threshold": prediction.threshold,
             "instance_threshold": prediction.instance_threshold,
         }
@@ -154,6 +192,29 @@ class CTResults:
     def order(self) -> Array:
         """(B,) scans from the most to the least probable."""
         return np.argsort(-self.prediction.log_odds, kind="stable")
+
+
+def obstacle_words(obstacle: str, purpose: Purpose) -> list[str]:
+    """Why a scan could not be analysed, as a sentence; none when it was.
+
+    Examples
+    --------
+    >>> obstacle_words("a single slice", UNNAMED)
+    ['Could not be analysed: a single slice.']
+    """
+    known = f" (trained on: {', '.join(purpose.regions)})" if obstacle == ELSEWHERE else ""
+    return [f"Could not be analysed: {obstacle}{known}."] if obstacle else []
+
+
+def model_words(card: Mapping[str, str]) -> str:
+    """What tells one model from another: the hash of its file and the fingerprint of its network; empty without file.
+
+    Examples
+    --------
+    >>> model_words({"sha256": "0a1b", "feature fingerprint": "attcnn sha256:2c3d"}), model_words({})
+    ('sha256:0a1b, attcnn sha256:2c3d', '')
+    """
+    return f"sha256:{card['sha256']}, {card.get('feature fingerprint', '')}" if "sha256" in card else ""
 
 
 def with_slices(frame: pd.DataFrame) -> pd.DataFrame:
@@ -187,9 +248,16 @@ def predict_cohort(
     scans, failures = cohort.read_all(windows=extractor.weights_.windows, size=extractor.size, progress=progress)
     slices = [scan for _, _, scan in scans]
     known = None if truth is None else slice_truth(slices, truth)
-    card = model_card(pipeline.gp_, file)
+    card = {"finding": pipeline.purpose_.words, **model_card(pipeline.gp_, file)}
     return CTResults(
-        slices, pipeline.predict_dist(slices), failures, known, [series.id for _, series, _ in scans], card
+        slices,
+        pipeline.predict_dist(slices),
+        failures,
+        known,
+        [series.id for _, series, _ in scans],
+        card,
+        pipeline.purpose_,
+        [series.slices[0].file.path for _, series, _ in scans],
     )
 
 

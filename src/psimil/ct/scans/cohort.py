@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from psimil.ct.dicom.folder import LIMITS, NIFTI, Limits
+from psimil.ct.dicom.headers import Header
 from psimil.ct.dicom.sandbox import Sandbox
 from psimil.ct.scans.index import Index
 from psimil.ct.scans.scan import Slices
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Failure:
-    """A scan that was left out, by its opaque id, and why.
+    """A scan that was left out, by its opaque id, and why; ``images`` are the headers that could be read.
 
     Examples
     --------
@@ -31,6 +32,7 @@ class Failure:
 
     scan: str
     reason: str
+    images: tuple[Header, ...] = field(default=(), repr=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,7 @@ class Cohort:
                 chosen.append(choose_series(study, series=wanted, thickness=rules.thickness))
                 readable.append(study)
             except InputError as error:
-                failures.append(Failure(study.id, str(error)))
+                failures.append(Failure(study.id, str(error), study.series[0].images if study.series else ()))
         return cls(tuple(readable), tuple(chosen), tuple(failures), rules)
 
     def __len__(self) -> int:
@@ -144,7 +146,7 @@ class Cohort:
                     )
                     yield Slices.of(replace(scan, id=study.id), windows, size)
                 except InputError as error:
-                    yield Failure(study.id, str(error))
+                    yield Failure(study.id, str(error), series.images)
 
     def read_all(
         self, *, windows: Sequence[Window], size: int, progress: Callable[[str], None]

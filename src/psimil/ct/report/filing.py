@@ -1,0 +1,116 @@
+"""What all DICOM objects share that are written about a scan: equipment, dates, patient and study, the file itself."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from psimil.ct.report.report_content import check_references
+from psimil.files.atomic import atomic_write
+from psimil.files.paths import as_path
+from psimil.foundations.errors import InputError
+from psimil.foundations.extras import install_command
+from psimil.version import VERSION
+
+if TYPE_CHECKING:
+    from pydicom.dataset import Dataset
+
+    from psimil.ct.report.reported_scan import ReportedScan
+
+IDENTITY = (
+    "PatientName", "PatientID", "IssuerOfPatientID", "PatientBirthDate", "PatientSex", "AccessionNumber", "StudyID",
+    "StudyDate", "StudyTime", "StudyDescription", "ReferringPhysicianName",
+)  # fmt: skip
+EQUIPMENT: dict[str, Any] = {
+    "manufacturer": "psimil",
+    "manufacturer_model_name": "psimil",
+    "software_versions": VERSION,
+}
+SERIES = "psimil, research use only"
+FILTERS = threading.RLock()  # the filters of warnings belong to the whole process
+
+
+def read_identity(path: str | Path) -> dict[str, str]:
+    """Elements of patient and study of a DICOM file by keyword, for objects that are filed beside it.
+
+    They say who the patient is: ask for them where the objects go back to the archive the file came from.
+
+    Raises
+    ------
+    InputError
+        When the file cannot be read.
+
+    Examples
+    --------
+    >>> read_identity("no-such-file")
+    Traceback (most recent call last):
+    psimil.foundations.errors.InputError: patient and study of the scan cannot be read.
+    """
+    with quiet("pydicom"):
+        try:
+            from pydicom import dcmread
+
+            header = dcmread(as_path(path), stop_before_pixels=True, specific_tags=list(IDENTITY))
+            return {keyword: str(header.get(keyword) or "") for keyword in IDENTITY if keyword in header}
+        except Exception:  # a damaged file fails in many ways, and its values are not quoted
+            raise InputError("patient and study of the scan cannot be read.") from None
+
+
+def write_object(
+    path: str | Path, scan: ReportedScan, make: Callable[[], Dataset], *, when: datetime, burned_in: bool
+) -> None:
+    """Write what ``make`` returns, with the dates of ``when`` and the scan's identity, if it has one.
+
+    Raises
+    ------
+    InputError
+        When highdicom is missing, text is burned into the images, or the scan cannot be referred to.
+    """
+    if burned_in:
+        raise InputError("the images may have names burned into the pixels (BurnedInAnnotation); no report is written.")
+    try:
+        import highdicom  # noqa: F401  asked for here, used where the object is made
+        from pydicom import dcmwrite
+    except ImportError as error:
+        raise InputError(f"structured reports need highdicom. Install it with: {install_command('ct')}") from error
+    scan.rows()
+    check_references(scan.study_uid, scan.series_uid, scan.sources)
+    with quiet("highdicom"), quiet("pydicom"):
+        dataset: Any = make()
+        dataset.ContentDate = dataset.InstanceCreationDate = when.date()
+        dataset.ContentTime = dataset.InstanceCreationTime = when.time()
+        for equipment in dataset.get("ContributingEquipmentSequence", ()):
+            equipment.ContributionDateTime = when  # not the time of day
+        dataset.SeriesDescription = SERIES
+        if scan.identity:
+            dataset.SpecificCharacterSet = "ISO_IR 192"
+        for keyword, value in scan.identity.items():
+            setattr(dataset, keyword, value)
+        atomic_write(as_path(path), lambda stream: dcmwrite(stream, dataset, enforce_file_format=True))
+
+
+@contextmanager
+def quiet(library: str) -> Iterator[None]:
+    """A library without its voice: its warnings and log records quote UIDs and other values of headers.
+
+    Examples
+    --------
+    >>> with quiet("pydicom"):
+    ...     logging.getLogger("pydicom").isEnabledFor(logging.CRITICAL)
+    False
+    """
+    logger = logging.getLogger(library)
+    with FILTERS, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        level = logger.level
+        logger.setLevel(logging.CRITICAL + 1)
+        try:
+            yield
+        finally:
+            logger.setLevel(level)
