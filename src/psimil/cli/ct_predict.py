@@ -42,7 +42,7 @@ def predict(
     """Write tables, figures, DICOM reports and what psimil view and psimil report show, for the scans of a folder."""
     with Shell.of(context) as shell:
         from psimil.ct.pipeline import GP_FILE, CTPipeline
-        from psimil.ct.report.run_files import KINDS, write_results
+        from psimil.ct.report.run_files import FOLDERS, write_results
         from psimil.ct.report.scan_results import predict_cohort
         from psimil.ct.scans.scan_labels import read_slice_labels
         from psimil.files.environment import environment
@@ -51,8 +51,8 @@ def predict(
 
         options = shared(context)
         kinds = [] if reports == "none" else [kind.strip() for kind in reports.split(",")]
-        if unknown := sorted(set(kinds) - set(KINDS)):
-            raise UsageProblem(f"--reports: {unknown[0]!r} is none of {', '.join(KINDS)}; none writes nothing.")
+        if unknown := sorted(set(kinds) - set(FOLDERS)):
+            raise UsageProblem(f"--reports: {unknown[0]!r} is none of {', '.join(FOLDERS)}; none writes nothing.")
         if identify and kinds:
             warnings.warn(IDENTIFIED, DataWarning, stacklevel=2)
         pipeline = CTPipeline.load(model, device=options["device"])

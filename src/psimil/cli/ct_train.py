@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +13,7 @@ from psimil.cli.exits import NOTE
 from psimil.cli.next_steps import next_step
 from psimil.cli.options import Model
 from psimil.cli.shell import Shell
+from psimil.foundations.errors import DataWarning
 
 if TYPE_CHECKING:
     from psimil.ct.pipeline import CTPipeline
@@ -23,6 +25,8 @@ CHECKPOINT, DONE = "cnn.checkpoint.safetensors", "summary.md"
 OWN = (
     CHECKPOINT, DONE, "cnn.safetensors", "model.safetensors", "failures.csv", "history.csv", "scans.csv", "series.csv",
 )  # fmt: skip
+ENOUGH, ENOUGH_OF_EACH = 50, 20  # scans
+CHANCE = 0.6  # an AUC below is near chance, or worse
 
 
 def train(
@@ -33,7 +37,7 @@ def train(
         typer.Option(
             "--labels",
             metavar="CSV",
-            help="scan,label rows; or the label files of RSNA (Kaggle) or CQ500 as published.",
+            help="scan,label rows, the head being label or label: FINDING; or the files of RSNA or CQ500 as published.",
             show_default=False,
         ),
     ],
@@ -67,6 +71,7 @@ def train(
     """
     with Shell.of(context) as shell:
         from psimil.ct.pipeline import CTPipeline
+        from psimil.ct.scans.purpose import UNNAMED
         from psimil.ct.scans.training_set import digest, read_training_set
         from psimil.ct.scans.windows import read_windows
         from psimil.estimators.psi_vgpmil import GVGPMIL, VGPMIL
@@ -100,16 +105,24 @@ def train(
             pipeline = CTPipeline(
                 n_features, size, seen, process, epochs=epochs, joint_epochs=joint_epochs, device=options["device"],
                 checkpoint=out / CHECKPOINT, callback=lambda record: step(_words(record)), random_state=seed,
+                purpose=found.purpose,
             ).fit(found.slices, found.y, found.known)  # fmt: skip
         facts = _write(work, pipeline, found, cohort)
         (out / CHECKPOINT).unlink(missing_ok=True)
+        doubts = _doubts(facts)
+        for doubt in doubts:
+            warnings.warn(doubt, DataWarning, stacklevel=2)
         lines = [
             f"Trained on {facts['scans']} scans ({facts['positive']} positive) with {facts['slices']} slices; "
             f"{facts['failures']} scans were left out (failures.csv).",
             f"CNN: best of {facts['epochs']} epochs is {facts['best_epoch']}, AUC on its held-out scans "
-            f"{facts['validation_auc']}. Scores of training scans flatter the model; measure on scans it has not seen.",
+            f"{facts['validation_auc']}; out-of-bag AUC of the process {facts['out_of_bag_auc']}.",
+            "Scores of training scans flatter the model; measure on scans it has not seen.",
         ]
-        work.write_text(DONE, "# Training\n\n" + "\n\n".join([*lines, NOTE]) + "\n")
+        lines.append(f"Reports will name the finding: {pipeline.purpose_.words}.")
+        if found.purpose == UNNAMED:
+            lines.append("Name it in the head of the label file: label: Pneumothorax, or label: SCHEME:VALUE:MEANING.")
+        work.write_text(DONE, "# Training\n\n" + "\n\n".join([*lines, *doubts, NOTE]) + "\n")
         onward = next_step("ct", "predict", "NEW", "--model", out, "--out", "runs/new")
         shell.say(*lines, "Next, for a folder NEW of other scans:", f"  {onward}", NOTE)
         shell.result(model=str(out), note=NOTE, **facts)
@@ -121,10 +134,14 @@ def _write(work: Workdir, pipeline: CTPipeline, found: TrainingSet, cohort: Coho
 
     import pandas as pd
 
+    from psimil.ct.report.scan_results import area
+
     pipeline.save(work.path)
     extractor, slices = pipeline.extractor_, found.slices
     work.write_table("history.csv", pd.DataFrame([asdict(record) for record in extractor.history_]))
-    work.write_table("failures.csv", pd.DataFrame([asdict(one) for one in found.failures], columns=["scan", "reason"]))
+    work.write_table(
+        "failures.csv", pd.DataFrame([(one.scan, one.reason) for one in found.failures], columns=["scan", "reason"])
+    )
     work.write_table("series.csv", cohort.table())
     held_out = set(extractor.held_out_)
     scans = {"scan": [part.id for part in slices], "label": found.y}
@@ -139,8 +156,30 @@ def _write(work: Workdir, pipeline: CTPipeline, found: TrainingSet, cohort: Coho
         "epochs": len(extractor.history_),
         "best_epoch": extractor.best_epoch_,
         "validation_auc": None if auc is None else round(auc, 4),
+        "out_of_bag_auc": round(area(found.y, pipeline.gp_.out_of_bag_.prediction.log_odds), 4),
+        "single_slices": sum(len(part) == 1 for part in slices),
+        "finding": pipeline.purpose_.words,
         "fingerprint": extractor.fingerprint_,
     }
+
+
+def _doubts(facts: dict[str, Any]) -> list[str]:
+    """Why the model may be worth little."""
+    doubts = []
+    rarer = min(facts["positive"], facts["scans"] - facts["positive"])
+    if facts["scans"] < ENOUGH or rarer < ENOUGH_OF_EACH:
+        doubts.append(
+            f"{facts['scans']} scans, {rarer} of the rarer label, are few: below {ENOUGH} and {ENOUGH_OF_EACH} a model "
+            "learns little that holds for others."
+        )
+    for name, whose in (("validation_auc", "the scans held out from the CNN"), ("out_of_bag_auc", "scans out-of-bag")):
+        auc = facts[name]
+        if auc is not None and auc < CHANCE:
+            how = "below" if auc < 0.5 else "near"
+            doubts.append(f"AUC {auc:.3f} of {whose} is {how} chance: the model does not know the finding.")
+    if facts["single_slices"]:
+        doubts.append(f"{facts['single_slices']} scans have a single slice, which covers 0 mm (scans.csv).")
+    return doubts
 
 
 def _words(record: Any) -> str:

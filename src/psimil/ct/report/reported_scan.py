@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from psimil.ct.report.report_content import COLUMNS, OBSTACLES, REASONS, uid_of
+from psimil.ct.report.report_content import COLUMNS, ELSEWHERE, OBSTACLES, REASONS, uid_of
 from psimil.ct.scans.purpose import UNNAMED, Purpose
 from psimil.foundations.errors import InputError
 from psimil.version import VERSION
@@ -121,3 +121,26 @@ class ReportedScan:
         """The slices that are called positive; none when the scan could not be analysed."""
         called = np.zeros(len(self.sources), bool) if self.obstacle else np.asarray(self.slice_called, bool)
         return tuple(source for source, one in zip(self.sources, called, strict=True) if one)
+
+
+def obstacle_words(obstacle: str, purpose: Purpose) -> list[str]:
+    """Why a scan could not be analysed, as a sentence; none when it was.
+
+    Examples
+    --------
+    >>> obstacle_words("a single slice", UNNAMED)
+    ['Could not be analysed: a single slice.']
+    """
+    known = f" (trained on: {', '.join(purpose.regions)})" if obstacle == ELSEWHERE else ""
+    return [f"Could not be analysed: {obstacle}{known}."] if obstacle else []
+
+
+def model_words(card: Mapping[str, str]) -> str:
+    """What tells one model from another: the hash of its file and the fingerprint of its network; empty without file.
+
+    Examples
+    --------
+    >>> model_words({"sha256": "0a1b", "feature fingerprint": "attcnn sha256:2c3d"}), model_words({})
+    ('sha256:0a1b, attcnn sha256:2c3d', '')
+    """
+    return f"sha256:{card['sha256']}, {card.get('feature fingerprint', '')}" if "sha256" in card else ""

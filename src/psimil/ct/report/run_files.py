@@ -19,7 +19,7 @@ from psimil.foundations.errors import InputError
 if TYPE_CHECKING:
     from psimil.files.rundir import RunDirectory
 
-KINDS = ("sr", "keys", "strips")
+FOLDERS = {"sr": "reports", "keys": "keys", "strips": "strips"}  # by kind of DICOM object
 
 
 def write_results(
@@ -59,7 +59,8 @@ def write_results(
         progress("figures")
     if not reports:
         return []
-    (run.aside / "reports").mkdir(exist_ok=True)
+    for kind in reports:
+        (run.aside / FOLDERS[kind]).mkdir(exist_ok=True)
     return _reports(run, results, now, reports, identify, pictures, progress)
 
 
@@ -106,7 +107,7 @@ def _reports(
     for number, item in enumerate(everything):
         name = str(item.scan if isinstance(item, Failure) else item.id)
         # An id that was asked for may be a real one.
-        file = f"reports/{hashlib.sha256(name.encode()).hexdigest()[:16]}"
+        file = f"{hashlib.sha256(name.encode()).hexdigest()[:16]}.dcm"
         try:
             if isinstance(item, Failure):
                 scan, sample = results.unread(item), item.images[0].file.path if item.images else None
@@ -117,11 +118,11 @@ def _reports(
             if identify and sample is not None:
                 scan = replace(scan, identity=read_identity(sample))
             if "sr" in kinds:
-                write_report(run.file(f"{file}.dcm"), scan, **how)
+                write_report(run.file(f"reports/{file}"), scan, **how)
             if "keys" in kinds and scan.called_sources():
-                write_key_objects(run.file(f"{file}-keys.dcm"), scan, **how)
+                write_key_objects(run.file(f"keys/{file}"), scan, **how)
             if "strips" in kinds and number in pictures:
-                write_strip(run.file(f"{file}-strip.dcm"), scan, pictures[number], **how)
+                write_strip(run.file(f"strips/{file}"), scan, pictures[number], **how)
         except InputError as error:
             refused.append(Failure(name, str(error)))
         progress("reports")

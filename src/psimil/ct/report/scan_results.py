@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
 from psimil.ct.report.report_content import ELSEWHERE, SINGLE, UNREAD
-from psimil.ct.report.reported_scan import ReportedScan
+from psimil.ct.report.reported_scan import ReportedScan, model_words, obstacle_words
 from psimil.ct.scans.cohort import Cohort, Failure
 from psimil.ct.scans.purpose import UNNAMED, Purpose
 from psimil.ct.scans.scan import Slices, Source, thumbnails
@@ -192,29 +192,6 @@ class CTResults:
     def order(self) -> Array:
         """(B,) scans from the most to the least probable."""
         return np.argsort(-self.prediction.log_odds, kind="stable")
-
-
-def obstacle_words(obstacle: str, purpose: Purpose) -> list[str]:
-    """Why a scan could not be analysed, as a sentence; none when it was.
-
-    Examples
-    --------
-    >>> obstacle_words("a single slice", UNNAMED)
-    ['Could not be analysed: a single slice.']
-    """
-    known = f" (trained on: {', '.join(purpose.regions)})" if obstacle == ELSEWHERE else ""
-    return [f"Could not be analysed: {obstacle}{known}."] if obstacle else []
-
-
-def model_words(card: Mapping[str, str]) -> str:
-    """What tells one model from another: the hash of its file and the fingerprint of its network; empty without file.
-
-    Examples
-    --------
-    >>> model_words({"sha256": "0a1b", "feature fingerprint": "attcnn sha256:2c3d"}), model_words({})
-    ('sha256:0a1b, attcnn sha256:2c3d', '')
-    """
-    return f"sha256:{card['sha256']}, {card.get('feature fingerprint', '')}" if "sha256" in card else ""
 
 
 def with_slices(frame: pd.DataFrame) -> pd.DataFrame:

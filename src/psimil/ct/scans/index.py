@@ -18,6 +18,8 @@ from psimil.ct.scans.study import LEFT_OUT, Series, Study, Unread, kind_of
 from psimil.foundations.errors import InputError
 from psimil.foundations.phases import tell
 
+SINGLE = "a single slice, which covers 0 mm, is no scan"
+
 
 @dataclass(frozen=True, eq=False)
 class Index:
@@ -140,6 +142,7 @@ def _series(headers: list[Header], hasher: Callable[[str], str], modalities: Col
             problems.append(f"{len(headers)} slices have no {name}; they are grouped by folder")
     if kind not in LEFT_OUT:
         problems += readable(headers, modalities)[1]
+        problems += [SINGLE] if len(order.slices) == 1 else []
     odd = [f"{header.words} {note}" for header in order.slices for note in header.notes]
     return Series(
         id=hasher(first.series or first.study),
