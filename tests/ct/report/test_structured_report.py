@@ -1,38 +1,21 @@
 import logging
 import math
-from dataclasses import replace
-from datetime import datetime
 
 import numpy as np
 import pytest
 
-from psimil.ct.report.report_content import DEVIATION, REASONS, REFERRAL, RESEARCH
-from psimil.ct.report.reported_scan import ReportedScan
+from ct_files import write_slice
+from psimil.ct.report.filing import read_identity
+from psimil.ct.report.report_content import DEVIATION, OBSTACLES, REASONS, REFERRAL, RESEARCH
 from psimil.ct.report.structured_report import read_report, write_report
-from psimil.ct.scans.purpose import HEMORRHAGE
+from psimil.ct.scans.purpose import UNNAMED, Purpose
 from psimil.ct.scans.scan import Source
 from psimil.foundations.errors import InputError, MissingFile
 from psimil.version import VERSION
+from reported import CT, PATIENT, WHEN, scan
 
 pydicom = pytest.importorskip("pydicom")
 highdicom = pytest.importorskip("highdicom")
-
-CT, ENHANCED = "1.2.840.10008.5.1.4.1.1.2", "1.2.840.10008.5.1.4.1.1.2.1"
-WHEN = datetime(2026, 3, 4, 5, 6, 7)
-PATIENT = ("PatientName", "PatientID", "PatientBirthDate", "PatientSex", "AccessionNumber", "StudyID", "StudyDate",
-           "StudyTime", "ReferringPhysicianName")  # fmt: skip
-
-
-def scan(count=5, *, multiframe=False, **changes):
-    rng = np.random.default_rng(0)
-    sources = tuple(
-        Source(ENHANCED, "2.25.77", n + 1) if multiframe else Source(CT, f"2.25.7.{n}", None) for n in range(count)
-    )
-    prob = rng.uniform(size=count)
-    found = ReportedScan(
-        "2.25.1", "2.25.2", sources, 1 / 3, 0.1 + 0.2, (math.ulp(0.0), 1 - 2**-53), True, prob, prob / 3, prob > 0.5
-    )
-    return replace(found, **{"purpose": HEMORRHAGE, **changes})
 
 
 @pytest.fixture(scope="module")
@@ -212,3 +195,74 @@ def test_foreign_files_are_no_reports(tmp_path, written):
         with pytest.raises(InputError, match="not a report of psimil") as caught:
             read_report(tmp_path / "CANARY.dcm")
         assert "CANARY" not in str(caught.value)
+
+
+# UIDs, obstacles, identity
+
+
+def test_uids_follow_from_model_and_slices_and_not_from_the_time(tmp_path):
+    def uids(path, **changes):
+        when = changes.pop("when", WHEN)
+        write_report(path, scan(**{"model": "sha256:a", **changes}), when=when)
+        dataset = pydicom.dcmread(path)
+        return dataset.SOPInstanceUID, dataset.SeriesInstanceUID
+
+    first = uids(tmp_path / "a.dcm")
+    assert uids(tmp_path / "b.dcm", when=WHEN.replace(year=2027)) == first
+    assert uids(tmp_path / "b.dcm", prob=math.nextafter(1 / 3, 1)) == first  # another processor
+    for other in (
+        {"model": "sha256:b"},
+        {"series_uid": "2.25.3"},
+        {"sources": (*scan().sources[:4], Source(CT, "2.25.8", None))},
+        {"purpose": UNNAMED},
+        {"identity": {"PatientID": "7"}},
+    ):
+        assert not set(uids(tmp_path / "b.dcm", **other)) & set(first)
+
+
+@pytest.mark.parametrize("obstacle", OBSTACLES)
+def test_a_scan_that_could_not_be_analysed_has_a_report_without_calls(obstacle, tmp_path):
+    told = scan(obstacle=obstacle, words="Could not be analysed.", novelty=0.9, thresholds=(0.5, 0.1))
+    write_report(tmp_path / "r.dcm", told, when=WHEN)
+    table = read_report(tmp_path / "r.dcm")
+    assert table[["level", "obstacle", "novelty"]].values.tolist() == [["scan", obstacle, 0.9]]
+    assert table["prob"].isna().all() and not table["called"].any()
+    (group,) = highdicom.sr.srread(tmp_path / "r.dcm").content.get_image_measurement_groups()
+    assert [item.value.value for item in group.get_qualitative_evaluations()] == ["111245", OBSTACLES[obstacle].value]
+    assert [s.referenced_sop_instance_uid for s in group.source_images] == [f"2.25.7.{n}" for n in range(5)]
+    (comment,) = [item.value for item in group[0].ContentSequence if item.name.meaning == "Comment"]
+    assert "Could not be analysed." in comment
+    with pytest.raises(InputError, match="obstacle must be one of"):
+        scan(obstacle="rain").rows()
+
+
+def test_model_and_thresholds_are_inside(tmp_path):
+    write_report(tmp_path / "r.dcm", scan(model="sha256:ab12", thresholds=(0.5, 0.125)), when=WHEN)
+    first, *slices = highdicom.sr.srread(tmp_path / "r.dcm").content.get_image_measurement_groups()
+    said = [item.value for item in first[0].ContentSequence if item.name.meaning == "Algorithm Parameters"]
+    limits = ["Threshold of scans: 0.5", "Threshold of slices: 0.125", "Limit of novelty: 0.5"]
+    assert said == ["Model: sha256:ab12", *limits, RESEARCH]
+    above, below = (item.value for item in first.get_measurements()[-2:])
+    assert (above, below) == pytest.approx((1 - 2**-53 - 1 / 3, 1 / 3))
+
+
+def test_finding_and_procedure_are_those_of_the_purpose(tmp_path):
+    write_report(tmp_path / "r.dcm", scan(purpose=Purpose.read("Free air; LN:30599-5:CT Chest")), when=WHEN)
+    report = highdicom.sr.srread(tmp_path / "r.dcm")
+    assert {group.finding_type.meaning for group in report.content.get_image_measurement_groups()} == {"Free air"}
+    assert report.PerformedProcedureCodeSequence[0].CodeValue == "30599-5"
+    assert "hemorrhage" not in str(report).lower()
+
+
+def test_patient_and_study_are_copied_when_asked(tmp_path):
+    given = {"PatientName": "Müller^Ärger", "PatientID": "7", "StudyDate": "20250102", "PatientSex": "F"}
+    write_slice(tmp_path / "source.dcm", SpecificCharacterSet="ISO_IR 100", StudyDescription="CT", **given)
+    identity = read_identity(tmp_path / "source.dcm")
+    assert identity == given | {"StudyDescription": "CT"}
+    write_report(tmp_path / "r.dcm", scan(identity=identity), when=WHEN)
+    dataset = pydicom.dcmread(tmp_path / "r.dcm")
+    assert {keyword: str(dataset.get(keyword)) for keyword in identity} == identity
+    (tmp_path / "CANARY").write_bytes(b"CANARY")
+    with pytest.raises(InputError, match="cannot be read") as caught:
+        read_identity(tmp_path / "CANARY")
+    assert "CANARY" not in str(caught.value) and "Müller" not in repr(scan(identity=identity))
