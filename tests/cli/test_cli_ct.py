@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from pydicom import dcmread
 
 pytest.importorskip("torch")
 
@@ -20,6 +21,7 @@ from commands import ROOT, call, fails
 from ct_files import uid_of, write_series
 from ct_studies import FEW, SLICES, write_studies
 from psimil.cli.view import _viewed
+from psimil.ct.report.structured_report import read_report
 from psimil.foundations.errors import DataWarning
 
 
@@ -227,3 +229,70 @@ def test_a_killed_training_resumes_to_the_same_bytes(studies, tmp_path):
     for name in ("cnn.safetensors", "model.safetensors", "history.csv", "scans.csv", "summary.md"):
         assert (out / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), name
     assert not any(path.name.endswith(".tmp") for path in out.iterdir())
+
+
+# What goes to an archive
+
+
+def test_the_finding_is_that_of_the_label_file_and_doubts_are_said(studies, tmp_path):
+    rows = (studies.parent / "scans.csv").read_text().splitlines()[1:]
+    labels = tmp_path / "labels.csv"
+    labels.write_text("\n".join(["scan,label: SCT:36118008:Pneumothorax; LN:24627-2:CT Chest", *rows]) + "\n")
+    done = call("ct", "train", studies, "--labels", labels, "--out", tmp_path / "model", *FEW, "--json")
+    assert done.exit_code == 0, done.output
+    facts = json.loads(done.stdout)
+    assert facts["finding"] == "Pneumothorax (SCT 36118008)" and 0 <= facts["out_of_bag_auc"] <= 1
+    assert "12 scans, 6 of the rarer label, are few" in done.stderr
+    assert ("chance" in done.stderr) == (min(facts["out_of_bag_auc"], facts["validation_auc"]) < 0.6)
+    out = ("--out", tmp_path / "run", "--figures", 1, "--reports", "sr,keys,strips")
+    done = call("ct", "predict", studies, "--model", tmp_path / "model", *out, drawn=True)
+    assert "Finding: Pneumothorax (SCT 36118008)." in done.stdout
+    reports = [dcmread(path) for path in sorted((tmp_path / "run" / "reports").iterdir())]
+    assert all("Pneumothorax" in str(one) and "hemorrhage" not in str(one) and not one.PatientName for one in reports)
+    assert len(list((tmp_path / "run" / "strips").iterdir())) == 1
+    labels.write_text("\n".join(["scan,label", *(f"{row.split(',')[0]},1" for row in rows)]) + "\n")
+    done = call("ct", "train", studies, "--labels", labels, "--out", tmp_path / "one", *FEW)
+    fails(done, 65, "all scans have the label 1", "both labels")
+
+
+def test_a_rerun_makes_the_same_uids_and_identify_names_the_patient(studies, model, tmp_path):
+    def uids(name, *more):
+        call("ct", "predict", studies, "--model", model, "--out", tmp_path / name, "--figures", 0, *more)
+        files = [path for path in sorted((tmp_path / name).rglob("*.dcm"))]
+        return {path.relative_to(tmp_path / name): dcmread(path) for path in files}
+
+    one, two = uids("one"), uids("two")
+    assert {name: found.SOPInstanceUID for name, found in one.items()} == {
+        name: found.SOPInstanceUID for name, found in two.items()
+    }
+    assert len({found.SOPInstanceUID for found in one.values()}) == len(one) >= 12
+    named = uids("named", "--identify")
+    assert {str(found.PatientName) for found in named.values()} == {"Canary^Bird"}
+    assert not {found.SOPInstanceUID for found in named.values()} & {found.SOPInstanceUID for found in one.values()}
+    done = call("ct", "predict", studies, "--model", model, "--out", tmp_path / "x", "--identify", "--figures", 0)
+    assert "name the patient" in done.stderr
+    fails(call("ct", "predict", studies, "--model", model, "--out", tmp_path / "y", "--reports", "pdf"), 2, "'pdf'")
+
+
+def test_what_could_not_be_analysed_is_said_in_tables_and_reports(studies, tmp_path):
+    for place, study in enumerate(sorted(studies.iterdir())):
+        for path in study.iterdir():
+            dataset = dcmread(path)
+            dataset.BodyPartExamined = "HEAD"
+            (tmp_path / "train" / str(place)).mkdir(parents=True, exist_ok=True)
+            dataset.save_as(tmp_path / "train" / str(place) / path.name)
+    labels = ("--labels", studies.parent / "scans.csv")
+    assert call("ct", "train", tmp_path / "train", *labels, "--out", tmp_path / "model", *FEW).exit_code == 0
+    new = tmp_path / "new"
+    write_series(new / "one", 1, study="one")
+    write_series(new / "chest", SLICES, spacing=20.0, study="chest", BodyPartExamined="CHEST")
+    for path in write_series(new / "bad", SLICES, spacing=20.0, study="bad")[:1]:
+        path.write_bytes(path.read_bytes()[:-100])
+    assert "a single slice" in call("ct", "index", new).stdout
+    done = call("ct", "predict", new, "--model", tmp_path / "model", "--out", tmp_path / "run", "--json", "--show-ids")
+    facts = json.loads(done.stdout)
+    assert (facts["not_analysed"], facts["failures"], facts["reports"]) == (3, 1, 3)
+    bags = pd.read_csv(tmp_path / "run" / "bags.csv", dtype={"bag": str}).set_index("bag")["not_analysed"]
+    assert (bags[uid_of("one")], bags[uid_of("chest")]) == ("a single slice", "another body part")
+    found = {read_report(path)["obstacle"][0] for path in (tmp_path / "run" / "reports").iterdir()}
+    assert found == {"a single slice", "another body part", "cannot be read"}

@@ -13,7 +13,6 @@ from psimil.cli.exits import NOTE, UsageProblem
 from psimil.cli.next_steps import ways_to_look
 from psimil.cli.options import Out
 from psimil.cli.shell import Shell
-from psimil.foundations.errors import DataWarning
 
 if TYPE_CHECKING:
     from psimil.results.localisation import Localisation
@@ -47,6 +46,7 @@ def predict(
         from psimil.ct.scans.scan_labels import read_slice_labels
         from psimil.files.environment import environment
         from psimil.files.rundir import opened
+        from psimil.foundations.errors import DataWarning
         from psimil.report.calls import Words, referral_words, threshold_words
 
         options = shared(context)

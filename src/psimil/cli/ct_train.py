@@ -13,7 +13,6 @@ from psimil.cli.exits import NOTE
 from psimil.cli.next_steps import next_step
 from psimil.cli.options import Model
 from psimil.cli.shell import Shell
-from psimil.foundations.errors import DataWarning
 
 if TYPE_CHECKING:
     from psimil.ct.pipeline import CTPipeline
@@ -76,6 +75,7 @@ def train(
         from psimil.ct.scans.windows import read_windows
         from psimil.estimators.psi_vgpmil import GVGPMIL, VGPMIL
         from psimil.files.workdir import open_workdir
+        from psimil.foundations.errors import DataWarning
 
         options = shared(context)
         seed = options["seed"]

@@ -238,7 +238,7 @@ def test_a_scan_that_could_not_be_analysed_has_a_report_without_calls(obstacle, 
 
 def test_model_and_thresholds_are_inside(tmp_path):
     write_report(tmp_path / "r.dcm", scan(model="sha256:ab12", thresholds=(0.5, 0.125)), when=WHEN)
-    first, *slices = highdicom.sr.srread(tmp_path / "r.dcm").content.get_image_measurement_groups()
+    first, *_ = highdicom.sr.srread(tmp_path / "r.dcm").content.get_image_measurement_groups()
     said = [item.value for item in first[0].ContentSequence if item.name.meaning == "Algorithm Parameters"]
     limits = ["Threshold of scans: 0.5", "Threshold of slices: 0.125", "Limit of novelty: 0.5"]
     assert said == ["Model: sha256:ab12", *limits, RESEARCH]

@@ -7,9 +7,7 @@ from psimil.ct.scans.scan_labels import read_scan_labels
 from psimil.foundations.errors import InputError
 
 
-@pytest.mark.parametrize(
-    "text", ["", " ", "a" * 65, "SCT:1", "SCT:12345678901234567:Too long", "a:b:c:d", "a\\\\b", "a; "]
-)
+@pytest.mark.parametrize("text", ["", " ", "a" * 65, "SCT:1", "SCT:12345678901234567:Long", "a:b:c:d", "a; "])
 def test_what_names_nothing_is_refused(text):
     with pytest.raises(InputError, match="a finding is named by words"):
         Purpose.read(text)
