@@ -92,7 +92,7 @@ assumption: $(DEV)  ## Put models through tests of the MIL assumption, write doc
 	$(ONE_THREAD) $(BIN)/python scripts/write_assumption.py docs
 
 conformance: $(DEV) $(DICOM)  ## Put written DICOM objects through dciodvfy, PixelMed's DicomSRValidator, dsrdump and Orthanc
-	CI=1 $(ONE_THREAD) $(BIN)/python -m pytest tests/ct/report tests/ct/serve -k "conform or orthanc"
+	CI=1 $(ONE_THREAD) $(BIN)/python -m pytest tests/ct tests/cli -k "conform or orthanc"
 
 docs: $(DEV)  ## Build the site in site/, run every block of README and docs/, check notation
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
