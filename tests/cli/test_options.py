@@ -108,7 +108,8 @@ def test_a_command_on_scans_refuses_what_does_not_concern_it(tmp_path, command, 
 def test_commands_on_scans_name_the_options_of_their_group_that_they_take():
     shown = {name: " ".join(call("ct", name, "--help").stdout.split()) for name in ("index", "predict", "demo")}
     assert (
-        "Also takes --allow-modality, --max-pixels, --overwrite, --series, --show-ids, --thickness;" in shown["index"]
+        "Also takes --allow-modality, --max-pixels, --out, --overwrite, --series, --show-ids, --thickness;"
+        in shown["index"]
     )
     assert "--skip-bad" in shown["predict"] and "--seed" not in shown["predict"]
-    assert "Also takes --seed; see psimil ct --help." in shown["demo"]
+    assert "Also takes --out, --seed; see psimil ct --help." in shown["demo"]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -21,16 +20,11 @@ SHORT = {
 }  # fmt: skip
 
 
-def index(
-    context: typer.Context,
-    directory: Folder,
-    out: Annotated[
-        Path | None, typer.Option("--out", metavar="RUN", help="Also write the table of series to this run directory.")
-    ] = None,
-) -> None:
-    """Show studies, series, slices, thickness and problems of a folder; no pixels are read."""
+def index(context: typer.Context, directory: Folder) -> None:
+    """Show studies, series, slices, thickness and problems of a folder, with --out in a file; no pixels are read."""
     with Shell.of(context) as shell:
         options = shared(context)
+        out = options["out"]
         found, cohort = chosen(directory, options)
         reasons = {(part.study_id, part.id): part.reason for part in cohort.chosen}
         rows = [_row(study, part, reasons) for study in found.studies for part in study.series]

@@ -19,13 +19,15 @@ if TYPE_CHECKING:
 Folder = Annotated[
     Path, typer.Argument(metavar="DIR", help="Folder with DICOM files, in sub-folders or not.", show_default=False)
 ]
+ModelFolder = Annotated[Path, typer.Option("--model", metavar="MODEL", help="Folder of ct train.", show_default=False)]
 READING = {"thickness", "series", "modalities", "max_pixels", "show_ids", "overwrite"}
 USED = {  # options of the group, by command
-    "index": READING,
-    "train": READING | {"skip_bad", "device", "seed"},
-    "predict": READING | {"skip_bad", "device"},
+    "index": READING | {"out"},
+    "train": READING | {"out", "skip_bad", "device", "seed"},
+    "predict": READING | {"out", "skip_bad", "device"},
+    "watch": READING - {"series", "show_ids", "overwrite"} | {"out", "skip_bad", "device"},
     "phantom": {"seed"},
-    "demo": {"seed"},
+    "demo": {"out", "seed"},
 }
 
 ct = group(
@@ -63,6 +65,7 @@ def _ct(
     device: Annotated[str, typer.Option("--device", help="Torch device; tested on cpu alone.")] = "cpu",
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of training and synthetic scans.")] = 0,
     overwrite: Overwrite = False,
+    out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Folder to write.")] = None,
 ) -> None:
     command = str(context.invoked_subcommand)
     for param in context.command.params:
@@ -77,7 +80,7 @@ def also(command: str) -> str:
     Examples
     --------
     >>> also("demo")
-    'Also takes --seed; see psimil ct --help.'
+    'Also takes --out, --seed; see psimil ct --help.'
     """
     named = {"modalities": "allow-modality"}
     spelt = sorted(f"--{named.get(name, name.replace('_', '-'))}" for name in USED[command])
@@ -88,6 +91,14 @@ def shared(context: typer.Context) -> dict[str, Any]:
     """The options of the group, for one of its commands."""
     assert context.parent is not None  # commands of the group have it above them
     return context.parent.params
+
+
+def out_of(context: typer.Context) -> Path:
+    """The folder to write, for a command that cannot do without."""
+    out: Path | None = shared(context)["out"]
+    if out is None:
+        raise UsageProblem("Missing option '--out'. Folder to write.")
+    return out
 
 
 def rules(

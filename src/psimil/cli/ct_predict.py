@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from psimil.cli.ct_options import Folder, chosen, shared
+from psimil.cli.ct_options import Folder, ModelFolder, chosen, out_of, shared
 from psimil.cli.exits import NOTE, UsageProblem
 from psimil.cli.next_steps import ways_to_look
-from psimil.cli.options import Out
 from psimil.cli.shell import Shell
 
 if TYPE_CHECKING:
+    from psimil.ct.pipeline import CTPipeline
+    from psimil.ct.scans.cohort import Failure
+    from psimil.files.rundir import RunDirectory
     from psimil.results.localisation import Localisation
 
 IDENTIFIED = "--identify: the DICOM files name the patient and the study; keep them where the scans may be kept."
@@ -23,8 +26,7 @@ IDENTIFIED = "--identify: the DICOM files name the patient and the study; keep t
 def predict(
     context: typer.Context,
     directory: Folder,
-    model: Annotated[Path, typer.Option("--model", metavar="MODEL", help="Folder of ct train.", show_default=False)],
-    out: Out,
+    model: ModelFolder,
     figures: Annotated[int, typer.Option("--figures", min=0, help="Scans to draw, the most probable first.")] = 20,
     reports: Annotated[
         str,
@@ -40,16 +42,12 @@ def predict(
 ) -> None:
     """Write tables, figures, DICOM reports and what psimil view and psimil report show, for the scans of a folder."""
     with Shell.of(context) as shell:
-        from psimil.ct.pipeline import GP_FILE, CTPipeline
-        from psimil.ct.report.run_files import FOLDERS, write_results
-        from psimil.ct.report.scan_results import predict_cohort
-        from psimil.ct.scans.scan_labels import read_slice_labels
-        from psimil.files.environment import environment
+        from psimil.ct.pipeline import CTPipeline
+        from psimil.ct.report.run_files import FOLDERS
         from psimil.files.rundir import opened
         from psimil.foundations.errors import DataWarning
-        from psimil.report.calls import Words, referral_words, threshold_words
 
-        options = shared(context)
+        options, out = shared(context), out_of(context)
         kinds = [] if reports == "none" else [kind.strip() for kind in reports.split(",")]
         if unknown := sorted(set(kinds) - set(FOLDERS)):
             raise UsageProblem(f"--reports: {unknown[0]!r} is none of {', '.join(FOLDERS)}; none writes nothing.")
@@ -57,29 +55,8 @@ def predict(
             warnings.warn(IDENTIFIED, DataWarning, stacklevel=2)
         pipeline = CTPipeline.load(model, device=options["device"])
         with opened(out, overwrite=options["overwrite"], inputs=(directory, model, truth)) as run:
-            _, cohort = chosen(directory, options)
-            with shell.progress(len(cohort), "reading") as step:
-                known = None if truth is None else read_slice_labels(truth)
-                results = predict_cohort(pipeline, cohort, truth=known, file=model / GP_FILE, progress=step)
-            run.start(environment())
-            run.write_table("series.csv", cohort.table())
-            scans = len(results.slices) + len(results.failures)
-            n = min(figures, len(results.slices)) + bool(kinds) * scans
-            with shell.progress(n, "writing") as step:
-                refused = write_results(run, results, figures=figures, reports=kinds, identify=identify, progress=step)
-            facts = results.facts() | {"reports": ("sr" in kinds) * (scans - len(refused))}
-            lines = [
-                f"{facts['scans']} scans with {facts['slices']} slices: {facts['called_positive']} called positive, "
-                f"{referral_words(results.prediction)}; "
-                f"{facts['failures']} scans could not be read (failures.csv).",
-                f"{facts['not_analysed']} scans do not count as analysed (not_analysed in bags.csv, and failures.csv).",
-                f"Finding: {results.purpose.words}.",
-                threshold_words(facts["bag_threshold"], facts["instance_threshold"], Words.of("ct")),
-                *(failure.reason for failure in refused[:1]),
-                *_scores(facts.get("scores"), results.localisation()),
-            ]
-            run.write_text("summary.md", "# Prediction\n\n" + "\n\n".join([*lines, NOTE]) + "\n")
-            run.finish()
+            how: dict[str, Any] = {"figures": figures, "reports": kinds, "identify": identify, "truth": truth}
+            lines, facts, _ = fill(shell, run, directory, pipeline, options, model=model, **how)
         shell.say(
             *lines,
             f"The tables and all else are in {out}.",
@@ -88,6 +65,64 @@ def predict(
             NOTE,
         )
         shell.result(run=str(out), note=NOTE, **facts)
+
+
+def fill(
+    shell: Shell,
+    run: RunDirectory,
+    directory: Path,
+    pipeline: CTPipeline,
+    options: dict[str, Any],
+    *,
+    model: Path,
+    figures: int = 0,
+    reports: Collection[str] = ("sr", "keys"),
+    identify: bool = False,
+    truth: Path | None = None,
+) -> tuple[list[str], dict[str, Any], list[Failure]]:
+    """Predict the scans of a folder into a run, which is finished.
+
+    Parameters
+    ----------
+    options : of the group.
+    model : folder of the pipeline.
+
+    Returns
+    -------
+    lines, facts : of the summary, for people and machines.
+    refused : scans without a report, and why.
+    """
+    from psimil.ct.pipeline import GP_FILE
+    from psimil.ct.report.run_files import write_results
+    from psimil.ct.report.scan_results import predict_cohort
+    from psimil.ct.scans.scan_labels import read_slice_labels
+    from psimil.files.environment import environment
+    from psimil.report.calls import Words, referral_words, threshold_words
+
+    _, cohort = chosen(directory, options)
+    with shell.progress(len(cohort), "reading") as step:
+        known = None if truth is None else read_slice_labels(truth)
+        results = predict_cohort(pipeline, cohort, truth=known, file=model / GP_FILE, progress=step)
+    run.start(environment())
+    run.write_table("series.csv", cohort.table())
+    scans = len(results.slices) + len(results.failures)
+    n = min(figures, len(results.slices)) + bool(reports) * scans
+    with shell.progress(n, "writing") as step:
+        refused = write_results(run, results, figures=figures, reports=reports, identify=identify, progress=step)
+    facts = results.facts() | {"reports": ("sr" in reports) * (scans - len(refused))}
+    lines = [
+        f"{facts['scans']} scans with {facts['slices']} slices: {facts['called_positive']} called positive, "
+        f"{referral_words(results.prediction)}; "
+        f"{facts['failures']} scans could not be read (failures.csv).",
+        f"{facts['not_analysed']} scans do not count as analysed (not_analysed in bags.csv, and failures.csv).",
+        f"Finding: {results.purpose.words}.",
+        threshold_words(facts["bag_threshold"], facts["instance_threshold"], Words.of("ct")),
+        *(failure.reason for failure in refused[:1]),
+        *_scores(facts.get("scores"), results.localisation()),
+    ]
+    run.write_text("summary.md", "# Prediction\n\n" + "\n\n".join([*lines, NOTE]) + "\n")
+    run.finish()
+    return lines, facts, refused
 
 
 def _scores(scores: dict[str, Any] | None, inside: Localisation | None) -> list[str]:

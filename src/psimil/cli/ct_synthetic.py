@@ -44,12 +44,14 @@ def phantom(
 
 def demo(
     context: typer.Context,
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where files go.")] = Path("ct-demo"),
     train: Annotated[int, typer.Option("--train", min=8, help="Scans to train on.")] = 200,
     test: Annotated[int, typer.Option("--test", min=4, help="Scans to predict.")] = 60,
 ) -> None:
-    """Write synthetic head CT studies, train on some from scan labels alone, predict, draw and score the others."""
-    seed = shared(context)["seed"]
+    """Write synthetic head CT studies, train on some from scan labels alone, predict, draw and score the others.
+
+    Files go to ct-demo unless --out names another folder.
+    """
+    seed, out = shared(context)["seed"], shared(context)["out"] or Path("ct-demo")
     with Shell.of(context) as shell:
         from psimil.ct.phantom.trial import demo_pipeline, run_demo, score_table, write_demo_studies
         from psimil.ct.report.run_files import write_results

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from psimil.cli.ct_options import Folder, chosen, shared
+from psimil.cli.ct_options import Folder, chosen, out_of, shared
 from psimil.cli.exits import NOTE
 from psimil.cli.next_steps import next_step
 from psimil.cli.options import Model
@@ -40,7 +40,6 @@ def train(
             show_default=False,
         ),
     ],
-    out: Annotated[Path, typer.Option("--out", metavar="MODEL", help="Folder of the model.", show_default=False)],
     feedback: Annotated[
         Path | None,
         typer.Option(
@@ -77,7 +76,7 @@ def train(
         from psimil.files.workdir import open_workdir
         from psimil.foundations.errors import DataWarning
 
-        options = shared(context)
+        options, out = shared(context), out_of(context)
         seed = options["seed"]
         seen = read_windows(windows)
         process = GVGPMIL() if model == "gvgpmil" else VGPMIL(labels="chain")
