@@ -39,6 +39,7 @@ NEIGHBOURS = {
     "report": {"version", "foundations", "predictive", "inference", "results", "figures"},
     "ct": set(),
     "ct.dicom": {"foundations", "files"},
+    "ct.dicomweb": {"foundations", "files", "ct.dicom"},
     "ct.scans": {"foundations", "model", "files", "data", "results", "ct.dicom"},
     "ct.network": CORE | {"files", "estimators", "paper", "paper.baselines", "ct.scans"},
     "ct.pipeline": {"foundations", "inference", "files", "estimators", "ct.scans", "ct.network"},

@@ -199,7 +199,7 @@ def test_options_that_would_have_no_effect_are_refused(write, tmp_path):
         refused = f"{next(iter(option))}='x' would have no effect"
         with pytest.raises(InputError, match="has no folder x" if "label" in refused else refused):
             import_bags(folder, tmp_path / "other", **option)
-    with pytest.raises(InputError, match="has no features .f.. It has one set"):
+    with pytest.raises(InputError, match="It has one set, without a name"):
         import_bags(folder, tmp_path / "other", features=["f"])
     for option in ({"drop": ["f"]}, {"labels": {"a": 1}}):
         with pytest.raises(InputError, match="would have no effect"):

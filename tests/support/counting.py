@@ -15,10 +15,10 @@ import pytest
 FULL = os.environ.get("PSIMIL_FAULTS") == "full"
 OFTEN = {
     "F1": 200, "F2": 20, "F3": 1, "F4": 200, "F5": 50, "F7": 10, "F8": 20, "F9": 10_000, "F10": 1000,
-    "F11": 8, "F12": 5, "F15": 1, "F16": 200, "F17": 5, "F19": 100,
+    "F11": 8, "F12": 5, "F15": 1, "F16": 200, "F17": 5, "F19": 100, "F20": 50,
 }  # fmt: skip
 SELDOM = {"F1": 6, "F2": 2, "F4": 6, "F5": 1, "F7": 1, "F8": 2, "F9": 200, "F10": 50}
-SELDOM |= {"F11": 2, "F12": 1, "F15": 1, "F16": 20, "F17": 1, "F19": 8}
+SELDOM |= {"F11": 2, "F12": 1, "F15": 1, "F16": 20, "F17": 1, "F19": 8, "F20": 6}
 BAD_INPUTS = re.compile(r"test_(bad_\w+|ct_bad_files|(tables|store|storage)_damage)\.py::(?!test_f\d)|::test_b\d+_")
 MARK = "tried"
 

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import traceback
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -154,7 +154,14 @@ def save_with_limit(path, size):
     write(path)
 
 
-TASKS = {task.__name__: task for task in (command, sketched_command, write_without_end, race, save_with_limit)}
+def watched(*arguments):
+    """Looks at an archive until nothing waits."""
+    from watched import watch_until_settled
+
+    watch_until_settled(*arguments)
+
+
+TASKS = {task.__name__: task for task in (command, sketched_command, write_without_end, race, save_with_limit, watched)}
 
 
 def obey(order):
@@ -191,6 +198,9 @@ def serve():
     import psimil.estimators.psi_vgpmil
     import psimil.files.rundir
     import psimil.store  # noqa: F401
+
+    with suppress(ImportError):  # without the packages of psimil[ct]
+        import watched  # noqa: F401
 
     print("ready", flush=True)
     for line in sys.stdin:

@@ -70,7 +70,7 @@ def exit_code(error: Exception) -> tuple[int, str]:
         return USAGE, f"{message} {meaning}" if meaning else message
     known: Any = sys.modules.get("psimil.foundations.errors")  # not loaded: not one of ours
     if known is not None and isinstance(error, known.PsimilError):
-        codes = {known.MissingFile: MISSING, known.OutputError: OUTPUT}
+        codes = {known.MissingFile: MISSING, known.OutputError: OUTPUT, known.ServerFault: OUTPUT}
         return next((code for kind, code in codes.items() if isinstance(error, kind)), DATA), str(error)
     if _memory_is_short(error):
         return BUG, "out of memory. A fit needs less with --chunk-size, --dtype float32 or fewer inducing points."

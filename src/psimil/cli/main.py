@@ -16,6 +16,7 @@ from psimil.cli.ct_predict import predict as ct_predict
 from psimil.cli.ct_synthetic import demo as ct_demo
 from psimil.cli.ct_synthetic import phantom
 from psimil.cli.ct_train import train
+from psimil.cli.ct_watch import watch
 from psimil.cli.data import data
 from psimil.cli.demo import demo
 from psimil.cli.exits import TERMINATED, set_debug
@@ -61,7 +62,7 @@ def _root(
 
 
 COMMANDS: tuple[Callable[..., None], ...] = (demo, fit, predict, evaluate, view, report, info, export, reproduce)
-ON_SCANS: tuple[Callable[..., None], ...] = (index, train, ct_predict, phantom, ct_demo)
+ON_SCANS: tuple[Callable[..., None], ...] = (index, train, ct_predict, watch, phantom, ct_demo)
 for command in COMMANDS:
     app.command(cls=CommandWithSettings if command is fit else None, epilog=epilog(command.__name__))(command)
 for command in ON_SCANS:

@@ -50,6 +50,10 @@ class ClusterFailure(PsimilError, RuntimeError):
     """A cluster is gone, or gave no answer that counts, however often it was asked."""
 
 
+class ServerFault(PsimilError, OSError):
+    """A server gave no answer, or none that counts; it may do so later."""
+
+
 class DataWarning(UserWarning):
     """The data can be used, but something about it deserves a look.
 

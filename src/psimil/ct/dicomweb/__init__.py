@@ -1,0 +1,1 @@
+"""Scans from a DICOM archive over the web, and reports back to it: what `psimil ct watch` does."""
