@@ -108,7 +108,7 @@ def test_instance_labels_may_be_a_column(folder):
         ("labels/a", np.array(2), "label of bag a is 2; labels must be 0 or 1"),
         ("labels/a", np.array(np.nan), "label of bag a is nan"),
         ("labels/a", np.array(["1"]), "labels/a.npy must hold numbers, got <U1"),
-        ("inst_labels/b", np.array([1]), "inst_labels/b.npy has 1 labels for 2 instances"),
+        ("inst_labels/b", np.array([1]), "bag b has 1 instance labels for 2 instances"),
         ("inst_labels/b", np.array([1, 7]), "instance label of bag b is 7; instance labels must be 0, 1 or -1"),
         ("features/b", np.zeros(3), r"bag b has shape \(3,\)"),
         ("features/b", np.zeros((3, 5)), "bag b has 5 features, expected 2"),

@@ -7,7 +7,7 @@ import pytest
 
 from psimil import VGPMIL, DataWarning, read_bags
 from psimil.datasets import read_torchmil
-from psimil.datasets.torchmil_folder import is_torchmil
+from psimil.datasets.torchmil_folder import is_torchmil, known_set
 from psimil.foundations.errors import InputError, MissingFile
 from psimil.store import import_bags, open_store
 from torchmil_layout import scans
@@ -117,6 +117,53 @@ def test_coordinates_along_a_bag_are_its_order(tmp_path):
     model = VGPMIL(n_inducing=8, labels="chain", max_iter=5, random_state=0)
     first = model.fit(table.bags, table.y).predict_proba(table.bags)
     np.testing.assert_array_equal(first, model.predict_proba(straight.in_order()))
+
+
+@pytest.mark.parametrize("rows", [-1, 1])
+def test_coordinates_of_other_instances_are_refused(tmp_path, rows):
+    """A bag with a row too few took the order from all bags, without a word."""
+    folder = scans(tmp_path / "data", sets=("resnet50",))
+    bags = read_torchmil(folder).bags
+    (folder / "coords").mkdir()
+    for name, X in zip(bags.ids, bags, strict=True):
+        np.save(folder / "coords" / f"{name}.npy", np.arange(len(X) + (rows if name == "ID_03" else 0))[:, None])
+    with pytest.raises(InputError, match=r"coords/ID_03.npy has shape .* expected one row for each of"):
+        read_torchmil(folder)
+    with pytest.raises(InputError, match=r"coords/ID_03.npy has shape"):
+        import_bags(folder, tmp_path / "store")
+    np.save(folder / "coords" / "ID_03.npy", np.zeros((len(bags[3]), 2)))
+    with pytest.raises(InputError, match="along one axis, others along several"):
+        read_torchmil(folder)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("ID_00,test", "puts bag ID_00 in train and in test. A bag has one split"),
+        ("ID_00,", "a row without"),
+        (",test", "a row without"),
+    ],
+)
+def test_a_bag_has_one_split(folder, line, message):
+    """Bags in train and test were trained on, and then scored."""
+    with (folder / "splits.csv").open("a") as stream:
+        stream.write(f"{line}\n")
+    with pytest.raises(InputError, match=message):
+        read_torchmil(folder, "test", features="resnet50")
+
+
+def test_spaces_in_splits_do_not_drop_bags(folder):
+    whole = read_torchmil(folder, "train", features="resnet50").bags.ids.tolist()
+    path = folder / "splits.csv"
+    path.write_text(path.read_text().replace(",train", ", train "))
+    assert read_torchmil(folder, "train", features="resnet50").bags.ids.tolist() == whole
+
+
+def test_a_model_finds_its_features_among_those_of_slides(tmp_path):
+    folder = scans(tmp_path / "set" / "patches_512", sets=("resnet50", "vit"))
+    names = tuple(f"vit_{d}" for d in range(read_torchmil(folder, features="vit").bags.n_features))
+    assert known_set(tmp_path / "set", names) == known_set(folder, names) == "vit"
+    assert known_set(tmp_path, names) is None
 
 
 def test_columns_of_a_table_are_folders_of_a_folder(folder):

@@ -1,6 +1,7 @@
 """Folders as hubs lay them out: what is in them, what is not, and that they load from a path."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -32,6 +33,12 @@ def test_a_folder_comes_back_bit_by_bit(clf, data, tmp_path):
         assert np.array_equal(again.predict_proba(data[0]), clf.predict_proba(data[0]))
     with pytest.raises(InputError, match=r"Use VGPMIL\.load"):
         GVGPMIL.from_pretrained(tmp_path / "model")
+
+
+def test_a_folder_that_is_not_here_is_named(tmp_path):
+    for path in (tmp_path / "me" / "first-model", Path(__file__)):
+        with pytest.raises(MissingFile, match=f"{path.name} is no folder here"):
+            VGPMIL.from_pretrained(path)
 
 
 def test_config_and_card_say_what_the_model_is(clf, tmp_path):

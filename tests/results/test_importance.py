@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -75,6 +76,14 @@ def test_partial_dependence_is_the_prediction_with_one_value_for_all(fitted):
     flat = partial_dependence(clf, bags, 1, grid=5)
     assert np.ptp(flat.average) < 0.2
     assert flat.grid_values == pytest.approx(np.linspace(*np.percentile(bags.X[:, 1], (5, 95)), 5))
+
+
+def test_partial_dependence_is_of_the_positive_class_whatever_its_place(fitted):
+    clf, bags, y = fitted
+    words = clone(clf).set_params(positive="a")
+    for model in (words, make_pipeline(instancewise(StandardScaler()), words)):
+        found = partial_dependence(model.fit(bags, np.where(y == 1, "a", "z")), bags, "size", grid=[-1.0, 6.0]).average
+        assert found[1] > found[0] + 0.3
 
 
 def test_failures_name_the_culprit(fitted):

@@ -80,11 +80,12 @@ def together(found: Iterable[OneBag]) -> LabelledBags:
     known = [np.full(len(one.X), UNKNOWN) if one.known is None else one.known for one in each]
     for one, labels in zip(each, known, strict=True):
         if len(labels) != len(one.X):
-            shown = f"{INSTANCE_LABELS}/{one.name}.npy"
-            raise InputError(f"{shown} has {len(labels)} labels for {len(one.X)} instances.")
+            raise InputError(f"bag {one.name} has {len(labels)} instance labels for {len(one.X)} instances.")
     bags, every = replace(bags, feature_names=each[0].feature_names), np.concatenate(known)
     positions = [one.positions for one in each if one.positions is not None]
-    if len(positions) == len(each):
+    if 0 < len(positions) < len(each):
+        raise InputError("some bags have coordinates along one axis, others along several or none: they have no order.")
+    if positions:
         bags = bags.in_order(np.concatenate(positions))
         every = every[bags.rows]
     return labelled(bags, [one.label for one in each], every)

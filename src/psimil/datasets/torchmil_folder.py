@@ -69,11 +69,18 @@ class TorchmilFolder:
         for name in self._names:
             X = self._array(self._features, name)
             known = None if self._known is None else self._array(self._known, name).ravel()
-            places = None if self._coords is None else self._array(self._coords, name)
-            if places is not None and places.size != len(X):  # of several axes, which have no order
-                places = None
             columns = feature_names(self.feature_set, X.shape[-1] if X.ndim else 0)
-            yield OneBag(name, X, self._label(name), known, None if places is None else places.ravel(), columns)
+            yield OneBag(name, X, self._label(name), known, self._positions(name, X), columns)
+
+    def _positions(self, name: str, X: NDArray[Any]) -> NDArray[Any] | None:
+        """(n,) coordinates of the instances; None where they have several axes, which have no order."""
+        if self._coords is None:
+            return None
+        places = self._array(self._coords, name)
+        if places.ndim not in (1, 2) or (X.ndim and len(places) != len(X)):
+            shape = f"{self._coords}/{name}.npy has shape {places.shape}"
+            raise InputError(f"{shape}, expected one row for each of {len(X)} instances.")
+        return places.ravel() if places.ndim == 1 or places.shape[1] == 1 else None
 
     def _folder(self, asked: str | None, *usual: str) -> str | None:
         """The folder that was asked for, or the first of the usual ones that is there."""
@@ -139,7 +146,7 @@ def feature_names(feature_set: str | None, n_features: int) -> tuple[str, ...] |
 def known_set(path: Path, names: Sequence[str]) -> str | None:
     """The set of features in a folder that a model was trained on, by their names; None where it cannot be told."""
     name = names[0].rpartition("_")[0]
-    there = bool(name) and (path / FEATURES / f"{NAMED}{name}").is_dir()
+    there = bool(name) and is_torchmil(path) and (root_of(path) / FEATURES / f"{NAMED}{name}").is_dir()
     return name if there and tuple(names) == feature_names(name, len(names)) else None
 
 
@@ -175,9 +182,16 @@ def _members(root: Path, split: str, there: Collection[str], folder: str) -> lis
         raise InputError(f"{SPLITS} cannot be read: {error}.") from error
     if not rows or not {"bag_name", "split"} <= set(rows[0]):
         raise InputError(f"{SPLITS} must have rows with the columns bag_name and split.")
-    names = checked_names(sorted({row["bag_name"] for row in rows if row["split"] == split}))
+    splits: dict[str, str] = {}
+    for row in rows:
+        name, own = (str(row[column] or "").strip() for column in ("bag_name", "split"))
+        if not name or not own:
+            raise InputError(f"{SPLITS} has a row without a name or a split: {name or own or 'an empty one'}.")
+        if splits.setdefault(name, own) != own:
+            raise InputError(f"{SPLITS} puts bag {name} in {splits[name]} and in {own}. A bag has one split.")
+    names = checked_names(sorted(name for name, own in splits.items() if own == split))
     if not names:
-        found = ", ".join(sorted({str(row["split"]) for row in rows}))
+        found = ", ".join(sorted(set(splits.values())))
         raise InputError(f'{SPLITS} puts no bag in "{split}". It has {found}.')
     held = [name for name in names if name in set(there)]
     if not held:

@@ -11,7 +11,7 @@ from psimil.estimators.online import changed_since
 from psimil.estimators.parameters import check_parameters, resolved
 from psimil.files.model_file import ModelFile, save_model
 from psimil.files.paths import as_path
-from psimil.foundations.errors import DataWarning
+from psimil.foundations.errors import DataWarning, MissingFile
 from psimil.version import VERSION
 
 WEIGHTS = "model.safetensors"
@@ -74,5 +74,8 @@ class Stored(FittedAttributes):
         ...     VGPMIL.from_pretrained(folder).training_counts_["bags"]
         8
         """
-        loaded: Self = cls.load(as_path(folder, "folder") / WEIGHTS)  # type: ignore[attr-defined]
+        path = as_path(folder, "folder")
+        if not path.is_dir():
+            raise MissingFile(f"{path} is no folder here. Download a model of a hub first, or load() its file.")
+        loaded: Self = cls.load(path / WEIGHTS)  # type: ignore[attr-defined]
         return loaded

@@ -84,6 +84,10 @@ def explain(estimator: PsiVGPMIL, bags: Any, *, bag_ids: Any = None, most: int =
     """
     import pandas as pd
 
+    if not hasattr(estimator, "model_"):
+        kind = type(estimator).__name__
+        cure = "Of a pipeline give the last step, and the bags as the steps before make them"
+        raise InputError(f"explain needs a fitted model of psimil, got {kind}. {cure}.")
     found = estimator._bags(bags, bag_ids)
     told = feature_effects(estimator.model_, found, most)
     if told is None:

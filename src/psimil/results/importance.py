@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import get_scorer
+from sklearn.pipeline import Pipeline
 
 from psimil.estimators.inputs import read_bags, read_random_state
 from psimil.foundations.errors import InputError
@@ -128,7 +129,7 @@ def permutation_importance(
 def partial_dependence(
     estimator: Any, bags: Any, feature: int | str, *, bag_ids: Any = None, grid: Any = 20
 ) -> PartialDependence:
-    """How the probability of bags follows one feature, the same value of it put into all their instances.
+    """How the probability of bags to be positive follows one feature, its values put into all their instances.
 
     Parameters
     ----------
@@ -159,9 +160,10 @@ def partial_dependence(
         low, high = np.percentile(X[:, number], (5, 95))
         grid = np.linspace(low, high, grid)
     values = np.asarray(grid, dtype=np.float64)
-    curves = [
-        estimator.predict_proba(_with_column(found, X, int(number), np.full(len(X), value)))[:, 1] for value in values
-    ]
+    model = estimator[-1] if isinstance(estimator, Pipeline) else estimator
+    column = list(estimator.classes_).index(model.positive_)
+    changed = (_with_column(found, X, int(number), np.full(len(X), value)) for value in values)
+    curves = [estimator.predict_proba(each)[:, column] for each in changed]
     return PartialDependence(names[number], values, np.column_stack(curves))
 
 
