@@ -1,6 +1,7 @@
 """results.safetensors: predictions come back bit for bit, and nothing but such a file is read."""
 
 import dataclasses
+import json
 
 import numpy as np
 import pandas as pd
@@ -261,8 +262,8 @@ def test_every_field_of_the_schema_is_written_by_some_result(fitted, tmp_path):
         orientation=np.zeros((len(prediction.ids), 6)),
         owed=(np.zeros(len(fitted[1].X)), np.ones(len(fitted[1].X))),  # as of a model in context
     )
-    seen = set()
-    for results in (scans, results_of(fitted)):
+    seen, folds = set(), np.arange(len(prediction.ids))
+    for results in (scans, dataclasses.replace(results_of(fitted), fold=folds)):
         results.write(tmp_path / NAME)
         seen |= set(read_result(tmp_path / NAME)[0])
     assert seen == set(FIELDS)
@@ -282,6 +283,9 @@ def test_fit_writes_its_out_of_bag_predictions_which_say_so(tmp_path):
     assert ResultSet.of(inside).origin == ""
     page = render_report(found, Choices(probable=1, uncertain=0))
     assert f"predicted by VGPMIL, {OUT_OF_BAG}." in page
+    assert "compares bags of one fold" in page and "where the model was not trained" not in page
+    told = json.loads((files / "run" / "metrics.json").read_text())["out_of_bag"]["bags"]
+    assert {name: told[name] for name in ("auc", "accuracy", "log_loss")}.items() <= found.scores().items()
 
 
 def test_labels_that_a_fit_has_learned_from_do_not_flatter_what_is_shown_of_it(tmp_path):

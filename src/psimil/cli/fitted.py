@@ -84,7 +84,7 @@ def _results(estimator: PsiVGPMIL, table: BagTable, model: Path, learned_from_in
     """What viewer and report show of a fit: its out-of-bag predictions, which say so in the model's card."""
     shown = replace(table, y_instances=None) if learned_from_instances else table
     results = tabular_results(shown, estimator.out_of_bag_.prediction, estimator, file=model)
-    return replace(results, model={"predictions": OUT_OF_BAG, **results.model})
+    return replace(results, model={"predictions": OUT_OF_BAG, **results.model}, fold=estimator.out_of_bag_.fold)
 
 
 def _metrics(

@@ -84,6 +84,7 @@ FIELDS = {
     "effects": Field("NK", ("float64",), needed=False),
     "own_effect": Field("N", ("float64",), needed=False),
     "bag_effect": Field("N", ("float64",), needed=False),
+    "fold": Field("B", ("int64",), 0, needed=False),
 }
 
 

@@ -28,7 +28,7 @@ Array = NDArray[Any]
 
 SHOWN = (
     "truth", "instance_truth", "positions", "images", "orientation", "features", "values", "effects", "own_effect",
-    "bag_effect",
+    "bag_effect", "fold",
 )  # fmt: skip
 OUT_OF_BAG = "out-of-bag: every bag is predicted by a model that has not learned from it"
 LARGEST = 500_000  # instances of one file, which is made and read as a whole
@@ -56,6 +56,7 @@ class ResultSet:
     notes : (B,) what was odd about a bag, "" if nothing.
     series : (B,) opaque ids of the DICOM series, "" otherwise.
     model : the model's card, see :func:`psimil.results.model_card.model_card`.
+    fold : (B,) the fold with which each bag was left out, of out-of-bag predictions; else None.
 
     Examples
     --------
@@ -84,6 +85,7 @@ class ResultSet:
     notes: tuple[str, ...]
     series: tuple[str, ...]
     model: Mapping[str, str]
+    fold: Array | None = None
 
     @classmethod
     def of(
@@ -178,7 +180,8 @@ class ResultSet:
         found, known = self.prediction, self.truth != UNKNOWN
         if not known.any():
             return None
-        return bag_metrics(self.truth[known], found.prob[known], found.threshold, found.log_odds[known])
+        fold = None if self.fold is None else self.fold[known]
+        return bag_metrics(self.truth[known], found.prob[known], found.threshold, found.log_odds[known], fold)
 
     def instance_scores(self) -> dict[str, float] | None:
         """The same of instances."""
