@@ -49,6 +49,16 @@ def test_what_is_predicted_lies_beside_coords(folder, tmp_path, monkeypatch):
         assert len(table.groupby("bag")) == 16
 
 
+def test_slides_that_the_table_does_not_list_are_not_left_out_silently(folder, tmp_path):
+    for path in (folder / "slides").iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    rows = (tmp_path / "dataset.csv").read_text().splitlines()
+    (tmp_path / "dataset.csv").write_text("\n".join(rows[:-1]) + "\n")
+    done = call("predict", folder / "run", tmp_path, "--out", tmp_path / "new", "--json")
+    assert json.loads(done.stdout)["bags"] == 15
+    assert "1 of 16 slides are not in the table of the folder and are left out" in " ".join(done.stderr.split())
+
+
 def test_a_patient_is_a_bag(folder, tmp_path):
     done = call(
         "fit", folder / "slides", "--bag", "case_id", "--positive", "tumor_tissue", "--out", tmp_path / "run", *QUICK
@@ -75,5 +85,6 @@ def test_slides_without_coords_and_folders_of_nothing(folder, tmp_path):
     assert done.exit_code == 0, done.output
     assert not (tmp_path / "new" / "slides").exists()
     (tmp_path / "empty").mkdir()
-    fails(call("fit", tmp_path / "empty", "--out", tmp_path / "run"), 65, "empty is a directory. Name a file, a folder")
+    done = call("fit", tmp_path / "empty", "--out", tmp_path / "run")
+    fails(done, 65, "empty is a directory. Name a file, a torchmil folder")
     fails(call("evaluate", folder / "run", tmp_path / "slides"), 65, "slides has no bag labels")

@@ -53,10 +53,16 @@ class Orthanc:
             handlers.append(urllib.request.HTTPBasicAuthHandler(passwords))
         self._open = urllib.request.build_opener(*handlers).open
 
-    def ask(self, path, data=None):
+    def ask(self, path, data=None, method=None):
         """Bytes of an answer of Orthanc's own interface, which is not DICOMweb."""
-        with self._open(f"{self.root}/{path}", data, timeout=10) as answer:
+        with self._open(urllib.request.Request(f"{self.root}/{path}", data, method=method), timeout=10) as answer:
             return answer.read()
+
+    def delete(self, study):
+        """Remove a study with all that is filed in it."""
+        for found in json.loads(self.ask("studies?expand")):
+            if found["MainDicomTags"]["StudyInstanceUID"] == study:
+                self.ask(f"studies/{found['ID']}", method="DELETE")
 
     def upload(self, *files):
         for file in files:

@@ -61,13 +61,13 @@ def watch(
             if refused:
                 raise InputError(refused[0].reason)
 
-        def tell(entry: Entry) -> None:
-            shell.say(entry.words)
-
         with opened(out, model_card(pipeline.gp_, model / GP_FILE)["sha256"]) as journal:
-            work = Watch(
-                archive, journal, out, hasher(False), predict, how.limits, lambda entry: shell.say(entry.words)
-            )
+
+            def tell(entry: Entry) -> None:
+                shell.say(entry.words)
+                _written(journal, out)
+
+            work = Watch(archive, journal, out, hasher(False), predict, how.limits, tell)
             shell.say(f"Watching; results are in {out}, where the reports name the patients.", NOTE)
             while True:
                 try:
@@ -80,7 +80,8 @@ def watch(
                 if not every:
                     break
                 time.sleep(every)
-        shell.say(f"{sum(facts.values())} studies: " + ", ".join(f"{n} {state}" for state, n in facts.items()) + ".")
+        states = ", ".join(f"{n} {state}" for state, n in facts.items()) or "none that is wanted"
+        shell.say(f"{sum(facts.values())} studies: {states}.")
         shell.result(run=str(out), note=NOTE, studies=facts)
 
 

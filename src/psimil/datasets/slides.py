@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from psimil.data.torch_file import read_tensors
 from psimil.datasets.content import write_content
 from psimil.datasets.labelled import LabelledBags, OneBag, check_bags, checked_names, coordinates, labelled, together
 from psimil.files.paths import as_path
-from psimil.foundations.errors import InputError, MissingFile
+from psimil.foundations.errors import DataWarning, InputError, MissingFile
 from psimil.model.bags import Bags
 from psimil.model.features import as_real
 from psimil.model.labels import UNKNOWN, ZERO_ONE, Classes
@@ -132,6 +133,10 @@ class SlideFolder:
             found = BagLabels(positive, classes, optional=optional)
             found.look(values, np.arange(len(slides)), slides)
             self.classes, values = found.coded(len(slides))
+        left = len(self._files.keys() - set(slides))
+        if left and labels is None:  # nobody chose some of them
+            words = f"{left} of {len(self._files)} slides are not in the table of the folder and are left out."
+            warnings.warn(words, DataWarning, stacklevel=3)
         self.known = values is not None
         each = [UNKNOWN] * len(slides) if values is None else np.asarray(values).tolist()
         self._bags: dict[str, list[tuple[str, Any]]] = {}

@@ -16,6 +16,7 @@ from pydicom import dcmread
 from ct_files import uid_of, write_series
 from faulty_proxy import FaultyProxy
 from orthanc import orthanc, why_not
+from psimil.ct.dicomweb.archive import Archive, Instance
 from psimil.ct.dicomweb.journal import FAILED, FOUND, REFUSED, REPORTED, Entry, opened
 from psimil.ct.dicomweb.watch import TRIES
 from psimil.foundations.errors import InputError, OutputError, ServerFault
@@ -181,6 +182,43 @@ def test_a_study_that_grows_after_its_report_gets_another(archive, folder, tmp_p
 
 
 @needs_orthanc
+def test_a_study_that_goes_and_comes_back_is_reported_again(archive, folder, tmp_path):
+    files = study(tmp_path, "back")
+    archive.upload(*files)
+    with opened(folder, "model") as journal:
+        watch = watch_of(archive.url, folder, journal)
+        for _ in range(3):
+            watch.look()
+        archive.delete(uid_of("back"))
+        watch.look()
+        archive.upload(*files)
+        for _ in range(3):
+            watch.look()
+        assert state(journal, "back") == REPORTED
+    assert contents(archive) == {uid_of("back"): [SLICES]}
+
+
+@needs_orthanc
+def test_a_study_that_is_deleted_while_it_is_read_is_not_refused(archive, folder, tmp_path, monkeypatch):
+    files = study(tmp_path, "lost")
+    archive.upload(*files)
+    with opened(folder, "model") as journal:
+        watch = watch_of(archive.url, folder, journal)
+        watch.look()
+        listed = watch.archive.studies()
+        archive.delete(uid_of("lost"))
+        with monkeypatch.context() as patch:
+            patch.setattr(Archive, "studies", lambda _: listed)
+            watch.look()
+        assert state(journal, "lost") != REFUSED
+        archive.upload(*files)
+        for _ in range(3):
+            watch.look()
+        assert state(journal, "lost") == REPORTED
+    assert contents(archive) == {uid_of("lost"): [SLICES]}
+
+
+@needs_orthanc
 def test_what_cannot_be_analysed_is_written_down_and_the_others_go_on(archive, folder, tmp_path):
     told = []
 
@@ -253,7 +291,10 @@ def test_a_kill_counts_as_a_try(folder):
             return {"1.2": 1}
 
         def instances(self, study):
-            return []
+            return [Instance(study, "1.2.3", "1.2.3.4")]
+
+        def fetch(self, instance, path, limit):
+            return 0
 
     def predict(images, results):
         raise KeyboardInterrupt
@@ -265,7 +306,7 @@ def test_a_kill_counts_as_a_try(folder):
         for tries in (1, 2):
             with pytest.raises(KeyboardInterrupt):
                 watch.look()
-            assert journal.entries() == [Entry(HASHER("1.2"), FOUND, 1, False, HASHER(""), tries)]
+            assert journal.entries() == [Entry(HASHER("1.2"), FOUND, 1, False, HASHER("1.2.3.4"), tries)]
             assert not (folder / "incoming").exists()
 
 

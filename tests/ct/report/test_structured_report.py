@@ -254,15 +254,31 @@ def test_finding_and_procedure_are_those_of_the_purpose(tmp_path):
     assert "hemorrhage" not in str(report).lower()
 
 
+def test_a_finding_may_have_any_letters(tmp_path):
+    """Without a character set é was no letter to validators, and 出血 was lost."""
+    write_report(tmp_path / "r.dcm", scan(purpose=Purpose.read("Hématome 出血")), when=WHEN)
+    report = highdicom.sr.srread(tmp_path / "r.dcm")
+    assert {group.finding_type.meaning for group in report.content.get_image_measurement_groups()} == {"Hématome 出血"}
+    assert report.SpecificCharacterSet == "ISO_IR 192"
+
+
+def test_slices_of_several_patients_have_no_identity(tmp_path):
+    for name in ("one", "two"):
+        write_slice(tmp_path / f"{name}.dcm", PatientID=name, PatientName="CANARY")
+    with pytest.raises(InputError, match="name several patients") as caught:
+        read_identity([tmp_path / "one.dcm", tmp_path / "two.dcm"])
+    assert "CANARY" not in str(caught.value)
+
+
 def test_patient_and_study_are_copied_when_asked(tmp_path):
     given = {"PatientName": "Müller^Ärger", "PatientID": "7", "StudyDate": "20250102", "PatientSex": "F"}
     write_slice(tmp_path / "source.dcm", SpecificCharacterSet="ISO_IR 100", StudyDescription="CT", **given)
-    identity = read_identity(tmp_path / "source.dcm")
+    identity = read_identity([tmp_path / "source.dcm"])
     assert identity == given | {"StudyDescription": "CT"}
     write_report(tmp_path / "r.dcm", scan(identity=identity), when=WHEN)
     dataset = pydicom.dcmread(tmp_path / "r.dcm")
     assert {keyword: str(dataset.get(keyword)) for keyword in identity} == identity
     (tmp_path / "CANARY").write_bytes(b"CANARY")
     with pytest.raises(InputError, match="cannot be read") as caught:
-        read_identity(tmp_path / "CANARY")
+        read_identity([tmp_path / "CANARY"])
     assert "CANARY" not in str(caught.value) and "Müller" not in repr(scan(identity=identity))

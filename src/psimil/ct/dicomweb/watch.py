@@ -63,6 +63,11 @@ class Watch:
         self.clean()
         studies = self.archive.studies()
         entries = [(self.journal.entry(self.hasher(study)), study) for study in studies]
+        here = {entry.id for entry, _ in entries}
+        for entry in self.journal.entries():
+            if entry.id not in here and entry.files:  # if it comes back, its report may have gone with it
+                state = PREDICTED if entry.state == REPORTED else FOUND
+                self._noted(entry, state=state, files=0, settled=False, tries=0, due=0.0)
         for entry, study in sorted(entries, key=lambda pair: pair[0].tries):  # what kills us comes last
             if entry.files != studies[study]:
                 self._noted(entry, files=studies[study], settled=False, due=0.0)
@@ -84,6 +89,8 @@ class Watch:
         tries = entry.tries + 1
         try:
             instances = self.archive.instances(study)
+            if not instances:
+                raise ServerFault("the study has no images now.")
             content = self.hasher(" ".join(instance.uid for instance in instances))
             if entry.content != content:
                 entry, tries = replace(entry, state=FOUND, content=content, reason=""), 1

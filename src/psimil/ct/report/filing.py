@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -33,22 +33,23 @@ EQUIPMENT: dict[str, Any] = {
     "software_versions": VERSION,
 }
 SERIES = "psimil, research use only"
+PATIENT = ("PatientID", "PatientName", "PatientBirthDate")  # must agree over the slices of a scan
 FILTERS = threading.RLock()  # the filters of warnings belong to the whole process
 
 
-def read_identity(path: str | Path) -> dict[str, str]:
-    """Elements of patient and study of a DICOM file by keyword, for objects that are filed beside it.
+def read_identity(files: Iterable[str | Path]) -> dict[str, str]:
+    """Elements of patient and study of the DICOM files of a scan by keyword, for objects that are filed beside them.
 
-    They say who the patient is: ask for them where the objects go back to the archive the file came from.
+    They say who the patient is: ask for them where the objects go back to the archive the files came from.
 
     Raises
     ------
     InputError
-        When the file cannot be read.
+        When a file cannot be read, or the files are of several patients.
 
     Examples
     --------
-    >>> read_identity("no-such-file")
+    >>> read_identity(["no-such-file"])
     Traceback (most recent call last):
     psimil.foundations.errors.InputError: patient and study of the scan cannot be read.
     """
@@ -56,10 +57,13 @@ def read_identity(path: str | Path) -> dict[str, str]:
         try:
             from pydicom import dcmread
 
-            header = dcmread(as_path(path), stop_before_pixels=True, specific_tags=list(IDENTITY))
-            return {keyword: str(header.get(keyword) or "") for keyword in IDENTITY if keyword in header}
+            headers = [dcmread(as_path(path), stop_before_pixels=True, specific_tags=list(IDENTITY)) for path in files]
+            found = [{word: str(header.get(word) or "") for word in IDENTITY if word in header} for header in headers]
         except Exception:  # a damaged file fails in many ways, and its values are not quoted
             raise InputError("patient and study of the scan cannot be read.") from None
+    if len({tuple(one.get(word, "") for word in PATIENT) for one in found}) > 1:
+        raise InputError("the slices of the scan name several patients; no report is written.")
+    return found[0]
 
 
 def write_object(
@@ -88,8 +92,7 @@ def write_object(
         for equipment in dataset.get("ContributingEquipmentSequence", ()):
             equipment.ContributionDateTime = when  # not the time of day
         dataset.SeriesDescription = SERIES
-        if scan.identity:
-            dataset.SpecificCharacterSet = "ISO_IR 192"
+        dataset.SpecificCharacterSet = "ISO_IR 192"  # also the name of a finding may need it
         for keyword, value in scan.identity.items():
             setattr(dataset, keyword, value)
         atomic_write(as_path(path), lambda stream: dcmwrite(stream, dataset, enforce_file_format=True))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,8 @@ from psimil.ct.scans.scan import Slices
 from psimil.foundations.errors import InputError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from psimil.files.rundir import RunDirectory
 
 FOLDERS = {"sr": "reports", "keys": "keys", "strips": "strips"}  # by kind of DICOM object
@@ -110,13 +112,14 @@ def _reports(
         file = f"{hashlib.sha256(name.encode()).hexdigest()[:16]}.dcm"
         try:
             if isinstance(item, Failure):
-                scan, sample = results.unread(item), item.images[0].file.path if item.images else None
+                files: Sequence[Path] = [image.file.path for image in item.images]
+                scan = results.unread(item)
                 how: dict[str, Any] = {"when": now, "burned_in": any(image.burned_in for image in item.images)}
             else:
-                scan, sample = results.reported(number), results.files[number] if results.files else None
+                scan, files = results.reported(number), results.files[number] if results.files else []
                 how = {"when": now, "burned_in": item.burned_in}
-            if identify and sample is not None:
-                scan = replace(scan, identity=read_identity(sample))
+            if identify and files:
+                scan = replace(scan, identity=read_identity(files))
             if "sr" in kinds:
                 write_report(run.file(f"reports/{file}"), scan, **how)
             if "keys" in kinds and scan.called_sources():

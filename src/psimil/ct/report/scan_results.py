@@ -51,7 +51,7 @@ class CTResults:
     series : (B,) ids of the series that were read; empty when unknown.
     model : the model's card.
     purpose : what the model finds, and where.
-    files : (B,) the first file of each scan, of which patient and study can be copied; empty when unknown.
+    files : (B,) the files of each scan, of which patient and study can be copied; empty when unknown.
     """
 
     slices: Sequence[Slices]
@@ -61,7 +61,7 @@ class CTResults:
     series: Sequence[str] = ()
     model: Mapping[str, str] = field(default_factory=dict)
     purpose: Purpose = UNNAMED
-    files: Sequence[Path] = field(default=(), repr=False)
+    files: Sequence[Sequence[Path]] = field(default=(), repr=False)
 
     @property
     def positions(self) -> Array:
@@ -234,7 +234,7 @@ def predict_cohort(
         [series.id for _, series, _ in scans],
         card,
         pipeline.purpose_,
-        [series.slices[0].file.path for _, series, _ in scans],
+        [[image.file.path for image in series.slices] for _, series, _ in scans],
     )
 
 
