@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -56,6 +57,7 @@ def test_f8_sigterm_ends_a_process_that_does_not_come_back(faults, size, said):
     process = subprocess.Popen([sys.executable, "-c", script], env=environment, stdout=subprocess.PIPE, text=True)
     with process:
         assert process.stdout.readline() == "busy\n"
+        time.sleep(1.0)  # by when a product has begun
         process.send_signal(signal.SIGTERM)
         assert process.stdout.read() == said
     assert process.returncode == 143

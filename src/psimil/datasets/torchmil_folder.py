@@ -146,7 +146,9 @@ def feature_names(feature_set: str | None, n_features: int) -> tuple[str, ...] |
 def known_set(path: Path, names: Sequence[str]) -> str | None:
     """The set of features in a folder that a model was trained on, by their names; None where it cannot be told."""
     name = names[0].rpartition("_")[0]
-    there = bool(name) and is_torchmil(path) and (root_of(path) / FEATURES / f"{NAMED}{name}").is_dir()
+    if not name or not is_torchmil(path) or path.parent.name == FEATURES:  # a set that was named itself is taken
+        return None
+    there = (root_of(path) / FEATURES / f"{NAMED}{name}").is_dir()
     return name if there and tuple(names) == feature_names(name, len(names)) else None
 
 
