@@ -4,19 +4,14 @@ import dataclasses
 import json
 
 import numpy as np
-import pandas as pd
 import pytest
 
-from commands import QUICK, call, fails, frame_of, trained
-from psimil import PsiVGPMIL
 from psimil.files import sealed
 from psimil.files.rundir import opened
 from psimil.foundations.errors import DataWarning, InputError, MissingFile
 from psimil.predictive.drawn import Bounds
-from psimil.report import Choices, render_report
 from psimil.results.result_file import FIELDS, KIND, NAME, read_result
-from psimil.results.result_set import OUT_OF_BAG, ResultSet
-from psimil.store.tables import read_bags
+from psimil.results.result_set import ResultSet
 from small_results import results_of, small_model
 
 
@@ -183,7 +178,6 @@ BREAKS = {
 
 @pytest.mark.parametrize("change", BREAKS.values(), ids=BREAKS)
 def test_what_breaks_the_schema_is_refused(fitted, tmp_path, change):
-    import json
 
     results_of(fitted, IDS["text"]).write(tmp_path / NAME)
     tensors, texts, header = read_result(tmp_path / NAME)
@@ -267,51 +261,6 @@ def test_every_field_of_the_schema_is_written_by_some_result(fitted, tmp_path):
         results.write(tmp_path / NAME)
         seen |= set(read_result(tmp_path / NAME)[0])
     assert seen == set(FIELDS)
-
-
-def test_fit_writes_its_out_of_bag_predictions_which_say_so(tmp_path):
-    files = trained(tmp_path)
-    table, found = read_bags(files / "train.csv"), ResultSet.load(files / "run")
-    assert found.origin == OUT_OF_BAG == "out-of-bag: every bag is predicted by a model that has not learned from it"
-    rows = pd.read_csv(files / "run" / "bags.csv")
-    np.testing.assert_array_equal(found.prediction.prob, rows["prob"])
-    np.testing.assert_array_equal(found.truth, table.y)
-    np.testing.assert_array_equal(found.instance_truth, table.y_instances)
-    inside = PsiVGPMIL.load(files / "run" / "model.safetensors").predict_dist(table.bags)
-    assert not np.allclose(found.prediction.prob, inside.prob)
-    assert found.feature_names == table.feature_names and found.kind == "features"
-    assert ResultSet.of(inside).origin == ""
-    page = render_report(found, Choices(probable=1, uncertain=0))
-    assert f"predicted by VGPMIL, {OUT_OF_BAG}." in page
-    assert "compares bags of one fold" in page and "where the model was not trained" not in page
-    told = json.loads((files / "run" / "metrics.json").read_text())["out_of_bag"]["bags"]
-    assert {name: told[name] for name in ("auc", "accuracy", "log_loss")}.items() <= found.scores().items()
-
-
-def test_labels_that_a_fit_has_learned_from_do_not_flatter_what_is_shown_of_it(tmp_path):
-    frame = frame_of(n_bags=12)
-    frame.to_csv(tmp_path / "a.csv", index=False)
-    call("fit", tmp_path / "a.csv", "--out", tmp_path / "run", "--instance-label", "instance_label", *QUICK)
-    assert not ResultSet.load(tmp_path / "run").has_instance_truth
-
-
-def test_predict_writes_results_with_the_labels_of_the_table(tmp_path):
-    files = trained(tmp_path)
-    done = call("predict", files / "run", files / "test.csv", "--out", tmp_path / "out", "--image-size", "1x3")
-    assert done.exit_code == 0, done.output
-    assert f"psimil view {tmp_path / 'out'}" in done.stdout
-    table, found = read_bags(files / "test.csv"), ResultSet.load(tmp_path / "out")
-    assert found.kind == "images" and found.images.shape == (len(table.bags.X), 1, 3)
-    np.testing.assert_array_equal(found.truth, table.y)
-    np.testing.assert_array_equal(found.instance_truth, table.y_instances)
-    assert found.feature_names == table.feature_names
-    assert found.prediction.ids.tolist() == table.bags.ids.tolist()
-    assert found.model["model"] == "VGPMIL" and len(found.model["sha256"]) == 16
-    fails(
-        call("predict", files / "run", files / "test.csv", "--out", tmp_path / "x", "--image-size", "2x2"), 65, "2 x 2"
-    )
-    fails(call("predict", files / "run", files / "test.csv", "--out", tmp_path / "x", "--image-size", "2by2"), 2)
-    assert not (tmp_path / "x").exists()
 
 
 def test_the_card_names_the_model_file(tmp_path, fitted):

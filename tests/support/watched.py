@@ -1,5 +1,6 @@
 """A watch with a prediction that takes no time, so that faults can come in great number."""
 
+import io
 import time
 from pathlib import Path
 
@@ -7,6 +8,7 @@ from pydicom import dcmread
 from pydicom.dataset import Dataset, FileMetaDataset
 from pydicom.uid import ExplicitVRLittleEndian, generate_uid
 
+from ct_files import uid_of, write_series
 from psimil.ct.dicomweb.archive import Archive
 from psimil.ct.dicomweb.connection import Connection
 from psimil.ct.dicomweb.journal import opened
@@ -17,6 +19,8 @@ from psimil.foundations.errors import InputError, ServerFault
 
 TEXT_REPORT = "1.2.840.10008.5.1.4.1.1.88.11"
 HASHER = Hasher(bytes(32))
+SLICES = 3
+TIMEOUT = 1.0  # a report whose answer comes later than that, and by itself, would be sent again
 
 
 def count_slices(images, results):
@@ -55,3 +59,17 @@ def watch_until_settled(url, folder, studies, timeout, looks=60):
             if len(entries) == int(studies) and all(entry.settled for entry in entries):
                 return
     raise SystemExit(f"still to be done: {[entry for entry in entries if not entry.settled]}")
+
+
+def study(folder, name, n=SLICES, **tags):
+    return write_series(folder / name, n, size=16, study=name, **tags)
+
+
+def state(journal, name):
+    return journal.entry(HASHER(uid_of(name))).state
+
+
+def contents(archive):
+    """By study, how many slices each of its reports is about."""
+    reports = archive.reports()
+    return {study: [int(dcmread(io.BytesIO(r)).InstanceNumber) for r in found] for study, found in reports.items()}

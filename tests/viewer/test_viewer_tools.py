@@ -1,95 +1,18 @@
 """What a reader does with an image: sides of the patient, zoom, pan, inversion, cine, measurements, keys, next case."""
 
-import json
-import re
-from dataclasses import replace
-
-import numpy as np
 import pytest
 
 from chromium import why_not
-from commands import trained
-from psimil.ct.scans.cohort import ReadingRules
+from image_tools import ORIENTATIONS, SPACING, at, drag, letters, middle, sample_results, slice_number, zoom
 from psimil.results.edges import Edges
-from psimil.results.result_set import OUT_OF_BAG, ResultSet
-from psimil.viewer.volumes import Volumes, volumes_of
-from viewed import HASHER, ct_results, feature_results
+from psimil.results.result_set import OUT_OF_BAG
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
-SIZE, SPACING = 64, (0.8, 0.4)
-TILT = (1, 0, 0, 0, np.cos(0.35), -np.sin(0.35))
-ORIENTATIONS = [
-    ((1, 0, 0, 0, 1, 0), ("R", "L", "A", "P"), ["feet", "head"]),
-    ((-1, 0, 0, 0, 1, 0), ("L", "R", "A", "P"), ["feet", "head"]),  # mirrored
-    ((1, 0, 0, 0, -1, 0), ("R", "L", "P", "A"), ["feet", "head"]),  # upside down
-    ((1, 0, 0, 0, 0, -1), ("R", "L", "H", "F"), ["front", "back"]),  # coronal
-    ((0, 1, 0, 0, 0, -1), ("A", "P", "H", "F"), ["right", "left"]),  # sagittal
-    (TILT, ("R", "L", "AH", "PF"), ["feet", "head"]),
-    (None, ("", "", "", ""), ["first", "last"]),
-]
 
 
 @pytest.fixture(scope="module")
 def samples(tmp_path_factory):
-    scans, studies = ct_results(tmp_path_factory.mktemp("scans"), scans=len(ORIENTATIONS), size=SIZE)
-    real = volumes_of(studies, scans.series, ReadingRules(), HASHER)
-
-    def shown(orientations, spacing=SPACING):
-        """The scans with other headers."""
-        other = {}
-        for name, orientation in zip(scans.series, orientations, strict=True):
-            slices = real._series[name].slices
-            slices = tuple(replace(header, orientation=orientation, spacing=spacing) for header in slices)
-            other[name] = replace(real._series[name], slices=slices)
-        return scans, Volumes(other, lambda series: real._read(real._series[series.id]))
-
-    ways = [way for way, *_ in ORIENTATIONS]
-    known = np.array([(0,) * 6 if way is None else way for way in ways], dtype=float)
-    return {
-        "ways": shown(ways),
-        "thumbnails": (replace(scans, orientation=known), None),
-        "old thumbnails": (scans, None),
-        "ct": shown([ways[0]] * len(ways)),
-        "no spacing": shown(ways, None),
-        "features": (feature_results(), None),
-        "fit": (ResultSet.load(trained(tmp_path_factory.mktemp("fit")) / "run"), None),
-    }
-
-
-def letters(page):
-    return tuple(page.locator(f"#edge-{side}").text_content() for side in ("left", "right", "top", "bottom"))
-
-
-def zoom(page):
-    return float(page.locator("#viewport").get_attribute("data-zoom"))
-
-
-def middle(box):
-    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
-
-
-def slice_number(page):
-    return int(page.locator("#slider").input_value())
-
-
-def mark(page, *ends):
-    for name, value in zip(("from-column", "from-row", "to-column", "to-row"), ends, strict=True):
-        page.locator(f"#{name}").fill(str(value))
-    page.locator("#to-row").press("Enter")
-    return json.loads(page.locator("#measured").get_attribute("data-values"))
-
-
-def drag(page, start, end, **options):
-    page.mouse.move(*start)
-    page.mouse.down(**options)
-    page.mouse.move(*end, steps=3)
-    page.mouse.up(**options)
-
-
-def at(page, x, y):
-    """Where a place of the image, in columns and rows, is on the screen."""
-    box = page.locator("#canvas").bounding_box()
-    return box["x"] + x / SIZE * box["width"], box["y"] + y / SIZE * box["height"]
+    return sample_results(tmp_path_factory)
 
 
 @pytest.mark.parametrize("kind", ["ways", "thumbnails"])
@@ -274,80 +197,6 @@ def test_full_screen_holds_image_and_tools(visit):
     assert page.locator("#canvas").bounding_box()["height"] > 500
     page.locator("#viewport").press("f")
     page.wait_for_function("document.fullscreenElement === null")
-
-
-def test_a_length_is_pixels_times_their_spacing(visit):
-    page = visit("ct").open()
-    page.get_by_role("button", name="Length").click()
-    window = page.locator("#window").text_content()
-    found = mark(page, 10, 20, 40, 60)
-    assert found["length"] == pytest.approx(np.hypot(30 * SPACING[1], 40 * SPACING[0]))
-    assert page.locator("#measured").text_content() == f"Length {found['length']:.1f} mm"
-    page.locator("#viewport").press("+")
-    drag(page, at(page, 20, 20), at(page, 44, 20))
-    across = json.loads(page.locator("#measured").get_attribute("data-values"))["length"]
-    assert across == pytest.approx(24 * SPACING[1], abs=0.15)
-    drag(page, at(page, 20, 20), at(page, 20, 44))
-    down = json.loads(page.locator("#measured").get_attribute("data-values"))["length"]
-    assert down == pytest.approx(24 * SPACING[0], abs=0.25)
-    assert page.locator("#window").text_content() == window
-    assert page.locator("#marks line").count() == 2
-    page.locator("#viewport").press("Delete")
-    assert page.locator("#marks line").count() == 0 and page.locator("#measured").text_content() == ""
-
-
-def test_a_region_has_the_statistics_of_its_pixels_in_every_slice(visit):
-    visited = visit("ct")
-    page = visited.open()
-    page.locator("#viewport").press("a")
-    for key in ("Home", "ArrowDown"):
-        page.keyboard.press(key)
-    visited.shown(1)
-    number = int(visited.viewed.results.by_probability()[0])
-    for ends, rows, columns in (
-        ((10, 20, 40, 60), slice(20, 60), slice(10, 40)),
-        ((40, 60, 10, 20), slice(20, 60), slice(10, 40)),
-        ((9.6, 19.6, 40.4, 60.4), slice(20, 60), slice(10, 40)),
-        ((0, 0, 64, 64), slice(0, 64), slice(0, 64)),
-    ):
-        found = mark(page, *ends)
-        hu = visited.viewed.slice(number, 1)[rows, columns].astype(float)
-        assert (found["mean"], found["sd"]) == pytest.approx((hu.mean(), hu.std()))
-        assert (found["least"], found["most"]) == (hu.min(), hu.max())
-        assert (found["height"], found["width"]) == hu.shape
-    words = page.locator("#measured").text_content().split("\n")
-    assert words[0] == f"Mean {hu.mean():.1f} HU, SD {hu.std():.1f}".replace("-", "−")
-    assert words[2] == f"64 × 64 px, {64 * 64 * SPACING[0] * SPACING[1]:.0f} mm²"
-    for _ in range(8):
-        page.locator("#viewport").press("ArrowDown")
-    visited.shown(9)
-    found = json.loads(page.locator("#measured").get_attribute("data-values"))
-    assert found["mean"] == pytest.approx(visited.viewed.slice(number, 9).mean())
-    assert mark(page, 5, 5, 5.2, 5.2) == {} and page.locator("#measured").text_content() == "No pixel in the region"
-
-
-@pytest.mark.parametrize("kind", ["ct", "no spacing"])
-def test_the_scale_bar_is_as_long_as_it_says(visit, kind):
-    page = visit(kind).open()
-    for _ in range(3):
-        words = page.locator("#scale-text").text_content()
-        length, unit = re.match(r"([\d.]+) (mm|px)", words).groups()
-        box = page.locator("#canvas").bounding_box()
-        columns = box["width"] / SIZE / (SPACING[1] if kind == "ct" else 1)
-        assert unit == ("mm" if kind == "ct" else "px") and ("unknown" in words) == (kind != "ct")
-        assert page.locator("#scale").bounding_box()["width"] == pytest.approx(float(length) * columns, rel=0.02)
-        for _ in range(4):
-            page.locator("#viewport").press("+")
-
-
-def test_without_spacing_lengths_are_in_pixels_and_say_so(visit):
-    page = visit("no spacing").open()
-    page.locator("#viewport").press("l")
-    assert mark(page, 0, 0, 30, 40)["length"] == pytest.approx(50)
-    assert page.locator("#measured").text_content() == "Length 50.0 px\n(size of pixels unknown)"
-    page.locator("#viewport").press("a")
-    mark(page, 0, 0, 30, 40)
-    assert "mm" not in page.locator("#measured").text_content()
 
 
 def test_the_image_uses_the_room_there_is(visit):

@@ -1,138 +1,21 @@
-"""New studies of a real archive, Orthanc: each reported once, through refused, cut, slow and half answers and kills."""
+"""What becomes of the studies of a real archive, Orthanc: each is reported once, or it is written down why not."""
 
-import io
-import os
-import signal
 import time
-from collections import Counter
 
-import numpy as np
 import pytest
 
 pytest.importorskip("pydicom")
 
-from pydicom import dcmread
 
-from ct_files import uid_of, write_series
-from faulty_proxy import FaultyProxy
-from orthanc import orthanc, why_not
+from ct_files import uid_of
+from orthanc import why_not
 from psimil.ct.dicomweb.archive import Archive, Instance
 from psimil.ct.dicomweb.journal import FAILED, FOUND, REFUSED, REPORTED, Entry, opened
 from psimil.ct.dicomweb.watch import TRIES
-from psimil.foundations.errors import InputError, OutputError, ServerFault
-from watched import HASHER, count_slices, watch_of
+from psimil.foundations.errors import InputError, ServerFault
+from watched import HASHER, SLICES, contents, count_slices, state, study, watch_of
 
 needs_orthanc = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
-SLICES = 3
-REQUESTS = (
-    10  # for a new study: two lists of studies, two of images, the images, two questions for the report, the report
-)
-KINDS = ("kill", "cut request", "refused", "half a study", "cut answer", "slow", "lost answer")
-TIMEOUT = 1.0  # a report whose answer comes later than that, and by itself, would be sent again
-
-
-@pytest.fixture
-def archive(tmp_path):
-    (tmp_path / "orthanc").mkdir()
-    with orthanc(tmp_path / "orthanc") as archive:
-        yield archive
-
-
-@pytest.fixture
-def proxy(archive):
-    proxy = FaultyProxy(archive.port, np.random.default_rng(0), delay=1.5 * TIMEOUT)
-    yield proxy
-    proxy.close()
-
-
-@pytest.fixture
-def folder(tmp_path):
-    return tmp_path / "watch"
-
-
-def study(folder, name, n=SLICES, **tags):
-    return write_series(folder / name, n, size=16, study=name, **tags)
-
-
-def state(journal, name):
-    return journal.entry(HASHER(uid_of(name))).state
-
-
-def contents(archive):
-    """By study, how many slices each of its reports is about."""
-    reports = archive.reports()
-    return {study: [int(dcmread(io.BytesIO(r)).InstanceNumber) for r in found] for study, found in reports.items()}
-
-
-def stored(proxy):
-    """How often each report was sent and taken."""
-    return Counter(request for line, answer, request in proxy.asked if line.startswith("POST") and b" 200" in answer)
-
-
-# Faults between the watch and the archive
-
-
-def suffer(archive, proxy, nursery, tmp_path, kinds):
-    """One new study per fault, which comes at any of its requests; how many faults there were."""
-    rng, count = np.random.default_rng(len(kinds)), 0
-    for number, kind in enumerate(kinds):
-        files = study(tmp_path / "files", f"study {number}")
-        archive.upload(*(files[:1] if kind == "half a study" else files))
-        arguments, pid = (proxy.url, tmp_path / "watch", number + 1, TIMEOUT), []
-        if kind == "half a study":  # the rest comes between the first list of studies and that of its images
-            proxy.arm(int(rng.integers(2)), "hook", lambda files=files: archive.upload(*files[1:]))
-        elif kind == "kill":
-            proxy.arm(int(rng.integers(REQUESTS)), "hook", lambda pid=pid: kill(pid))
-        else:
-            proxy.arm(int(rng.integers(REQUESTS)), kind)
-        with nursery.child("watched", *arguments, cwd=tmp_path) as child:
-            pid.append(child.pid)
-        assert proxy.fired
-        count += 1
-        if kind == "kill":
-            assert child.code == -signal.SIGKILL, child.stderr
-            child = nursery.run("watched", *arguments, cwd=tmp_path)
-        assert child.code == 0, child.stderr
-        assert not (tmp_path / "watch" / "incoming").exists()
-    assert contents(archive) == {uid_of(f"study {number}"): [SLICES] for number in range(len(kinds))}
-    assert set(stored(proxy).values()) == {1}
-    assert sum(stored(proxy).values()) == len(kinds)
-    return count
-
-
-def kill(pid):
-    while not pid:
-        time.sleep(0.001)
-    os.kill(pid[0], signal.SIGKILL)
-
-
-@needs_orthanc
-def test_f20_a_handful_of_faults_lose_no_study_and_send_none_twice(archive, proxy, nursery, tmp_path, faults):
-    faults.add("F20", suffer(archive, proxy, nursery, tmp_path, KINDS))
-
-
-@needs_orthanc
-@pytest.mark.slow
-def test_f20_fifty_faults_lose_no_study_and_send_none_twice(archive, proxy, nursery, tmp_path, faults):
-    faults.add("F20", suffer(archive, proxy, nursery, tmp_path, (KINDS * 8)[:50]))
-
-
-@needs_orthanc
-def test_a_report_whose_answer_is_lost_is_not_sent_again(archive, proxy, folder, tmp_path):
-    archive.upload(*study(tmp_path, "a"))
-    with opened(folder, "model") as journal:
-        watch = watch_of(proxy.url, folder, journal)
-        proxy.arm(REQUESTS - 2, "lost answer")
-        watch.look()
-        watch.look()
-        assert proxy.asked[-1][0].startswith("POST") and state(journal, "a") == "predicted"
-        watch.look()  # the study has a file more, the report
-        watch.look()
-        assert state(journal, "a") == REPORTED
-    assert list(stored(proxy).values()) == [1] and contents(archive) == {uid_of("a"): [SLICES]}
-
-
-# What becomes of a study
 
 
 @needs_orthanc
@@ -308,28 +191,3 @@ def test_a_kill_counts_as_a_try(folder):
                 watch.look()
             assert journal.entries() == [Entry(HASHER("1.2"), FOUND, 1, False, HASHER("1.2.3.4"), tries)]
             assert not (folder / "incoming").exists()
-
-
-# The journal
-
-
-def test_a_folder_has_the_journal_of_one_model_and_one_process(folder):
-    with opened(folder, "a") as journal:
-        journal.write(Entry("1"))
-        with pytest.raises(OutputError, match="another command is writing"), opened(folder, "a"):
-            pass
-    with pytest.raises(OutputError, match="another model"), opened(folder, "b"):
-        pass
-    with opened(folder, "a") as journal:
-        assert journal.entries() == [Entry("1")]
-    assert folder.stat().st_mode & 0o777 == 0o700
-
-
-def test_a_folder_of_something_else_is_refused(folder):
-    folder.mkdir()
-    (folder / "mine.txt").write_text("mine")
-    with pytest.raises(OutputError, match="not of a watch"), opened(folder, "a"):
-        pass
-    (folder / "journal.sqlite").write_text("this is not what it says" * 100)
-    with pytest.raises(OutputError, match=r"journal\.sqlite"), opened(folder, "a"):
-        pass
