@@ -32,6 +32,7 @@ from psimil.model.densities import is_logistic
 Array = NDArray[Any]
 
 DRAWED, FEWEST, MOST = 2.0**22, 16, 512  # instances times draws, about; and the fewest and the most draws
+MANY = 4096  # instances above which single precision has to do for what is worked out for each draw
 BLOCKS = 32  # of draws, at most, for as many groups of bags
 CACHED = {8: 1 << 14, 4: 1 << 16}  # instances times draws at a time, by bytes: a dozen arrays are kept in a cache
 
@@ -75,7 +76,7 @@ class Draws(NamedTuple):
         count = 2 ** int(np.log2(max(DRAWED / instances, 1.0)))
         count = int(np.clip(min(count, MOST) // fewer, FEWEST, MOST))
         if DRAWED / instances >= MOST:
-            return cls.single(antithetic_draws(size, count, seed))
+            return cls.single(antithetic_draws(size, count, seed), many=instances > MANY)
         group = max(1, round(CACHED[4] / count * bags / instances))
         seeds = np.random.SeedSequence(seed).generate_state(min(BLOCKS, -(-bags // group)))
         blocks = np.stack([antithetic_draws(size, count, int(one)) for one in seeds])
