@@ -29,6 +29,7 @@ TESTS = {
     "predictive/aggregates": "aggregate_rules moments calibration prediction estimator_predict",
     "inference/algorithm": "algorithm monitors fitting_loop teaching_edges progress online estimator_training",
     "inference/bag_pass": "bag_pass variational algorithm parts estimator_training",
+    "inference/draws": "draws bag_pass variational",
     "predictive/calibration": "calibration_optimum calibration prediction estimator_training",
     "inference/out_of_bag": "out_of_bag cavities estimator",
     "predictive/moments": "moment_digits aggregate_rules moments calibration prediction thresholds estimator_predict",

@@ -13,7 +13,8 @@ from psimil.datasets import make_bags
 from psimil.foundations.errors import InputError
 from psimil.foundations.logistic import antithetic_draws
 from psimil.inference import preparation, training
-from psimil.inference.bag_pass import Draws, bag_pass_over, run_bag_pass
+from psimil.inference.bag_pass import bag_pass_over, run_bag_pass
+from psimil.inference.draws import Draws
 from psimil.inference.shards import Shard, StreamedShards
 from psimil.inference.sparse_gp import KernelState, SparseGP
 from psimil.model.bag_likelihoods import Labels

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.inference.bag_pass import Draws, bag_pass_over, run_bag_pass
+from psimil.inference.bag_pass import bag_pass_over, run_bag_pass
+from psimil.inference.draws import Draws
 from psimil.inference.shards import Shard, Shards, epochs
 from psimil.inference.sparse_gp import KernelState, Posterior, SparseGP
 from psimil.inference.variational import Iterate, Stage, climb, iterate_at, natural_step, newton, with_more_data
@@ -176,7 +177,7 @@ class Variational:
             sums = None
             for batch, share in order:
                 found, _ = bag_pass_over(shards, gp, noise.of(posterior), [batch])
-                posterior = natural_step(posterior, found.scaled(1.0 / share), share)
+                posterior = natural_step(posterior, found, share)
                 sums = found if sums is None else sums + found
             assert sums is not None  # there is at least one shard
             yield Iterate(gp, posterior, sums, sums.bound(posterior.kl), None, prior, number)

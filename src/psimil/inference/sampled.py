@@ -32,7 +32,7 @@ from scipy.stats import rankdata
 from psimil.foundations.errors import DataWarning, NumericalFailure
 from psimil.foundations.numbers import at_least
 from psimil.foundations.phases import tell
-from psimil.inference.bag_pass import Draws
+from psimil.inference.draws import Draws
 from psimil.inference.shards import Shard, Shards
 from psimil.inference.sparse_gp import Posterior, SparseGP
 from psimil.model.bag_ranges import BagRange
