@@ -27,6 +27,7 @@ def labels_of(bags, size):
     ("bags", "size", "fewer", "blocks", "draws", "group"),
     [
         (100, 1, 1, 1, 512, None),  # 2^22 instances times draws would be 41943 draws: no more than 512
+        (4096, 1, 1, 1, 512, None),  # the last with double precision
         (8192, 1, 1, 1, 512, None),  # just as many
         (8192, 1, 4, 1, 128, None),
         (8193, 1, 1, 32, 256, 256),  # one power of two fewer; 2^16 values of a group of bags at a time
@@ -40,7 +41,7 @@ def labels_of(bags, size):
 def test_draws_are_as_many_as_are_cheap(bags, size, fewer, blocks, draws, group):
     found = Draws.for_bags(3, labels_of(bags, size), 7, fewer)
     assert found.blocks.shape == (blocks, 3, draws)
-    assert found.precision == (np.float64 if group is None else np.float32)
+    assert found.precision == (np.float64 if bags * size <= 4096 else np.float32)
     assert found.group >= bags if group is None else found.group == group
     np.testing.assert_array_equal(found.blocks[..., draws // 2 :], -found.blocks[..., : draws // 2])
     assert np.square(found.blocks).mean() == pytest.approx(1.0, abs=5 / np.sqrt(found.blocks.size / 2))

@@ -36,10 +36,7 @@ Array = NDArray[Any]
 FLOOR = 0.1  # smallest eigenvalue of a precision whose prior part is I
 SMALLEST_STEP, GROWTH = 1.0 / 8.0, 0.4  # of a step; and of what is left, for the next one to be larger
 SLACK = 0.25  # of the error of a bound, by which it may fall on the way to the fixed point
-OF_MEAN, LONGEST = (
-    0.8,
-    1.0,
-)  # share of Newton's step for m that is taken, and its root mean square in deviations, at most
+OF_MEAN, LONGEST = 0.8, 1.0  # share of Newton's step for m that is taken; its root mean square in deviations, at most
 NEAR = 4.0  # times more or less precise than P may C be in any direction for a mean of the two to do
 NEWTON_STEPS, NEWTON_RISE = 50, 1e-3  # steps to the mode at most, and nats per bag below which it is found
 
