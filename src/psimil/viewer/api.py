@@ -13,7 +13,6 @@ from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Header, HTTPException, Path, Query, Response
 from numpy.typing import NDArray
 
-from psimil.figures.png import encode_png, grid
 from psimil.foundations.errors import PsimilError
 from psimil.results.feedback import Feedback
 from psimil.viewer.schemas import KEY, BagDetails, BagList, GivenFeedback, Problem, StoredFeedback, Summary, Token
@@ -117,11 +116,9 @@ def picture_routes(state: ViewerState, *, local: bool) -> APIRouter:
 
     @routes.get("/api/bags/{key}/sprite", response_class=Response, responses=_binary("image/png"))
     async def _sprite(key: KeyPath) -> Response:
-        number = numbered(state, key)
-        images = state.results.images
-        if images is None:
+        data = await aside(state.sprite, numbered(state, key))
+        if data is None:
             raise HTTPException(404, "this bag has no pictures.")
-        data = await aside(lambda: encode_png(grid(images[state.results.instances_of(number)])))
         return Response(data, media_type="image/png")
 
     return routes
@@ -141,7 +138,7 @@ def feedback_routes(state: ViewerState) -> APIRouter:
             given.instance,
             given.verdict,
             cleaned(given.note),
-            state.called(number, given.instance),
+            state.results.estimate(number, given.instance)["label"],
             datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
             {effect.name: effect.value for effect in state.results.effects_of(number, given.instance)},
         )
@@ -157,10 +154,9 @@ def feedback_routes(state: ViewerState) -> APIRouter:
 
 def numbered(state: ViewerState, key: str) -> int:
     """Number of the bag with this key; 404 when there is none."""
-    number = state.number(key)
-    if number is None:
+    if key not in state.numbers:
         raise HTTPException(404, "no such bag.")
-    return number
+    return state.numbers[key]
 
 
 def demand_instance(state: ViewerState, number: int, index: int, noun: str) -> None:
@@ -179,8 +175,8 @@ def cleaned(note: str) -> str:
     'left side\nsmall'
     """
     lines = note.replace("\r\n", "\n").replace("\r", "\n")
-    kept = (c for c in lines if c in "\n\t" or not (ord(c) < 32 or 127 <= ord(c) < 160 or 0xD800 <= ord(c) < 0xE000))
-    return "".join(kept).strip()
+    shown = (c for c in lines if c in "\n\t" or not (ord(c) < 32 or 127 <= ord(c) < 160 or 0xD800 <= ord(c) < 0xE000))
+    return "".join(shown).strip()
 
 
 def accepts_gzip(header: str) -> bool:

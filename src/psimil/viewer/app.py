@@ -103,15 +103,12 @@ def page_routes(state: ViewerState) -> APIRouter:
 
 async def _refused(_: Request, error: Any) -> JSONResponse:
     words = {404: "there is nothing here.", 405: "this method is not allowed here."}
-    ours = words.get(error.status_code, "refused.") if error.detail == _phrase(error.status_code) else error.detail
+    is_default = error.detail == HTTPStatus(error.status_code).phrase
+    ours = words.get(error.status_code, "refused.") if is_default else error.detail
     return JSONResponse({"error": ours}, error.status_code, headers=error.headers)
 
 
 async def _not_valid(_: Request, error: Any) -> JSONResponse:
     """Which fields are wrong; what was sent is not repeated."""
-    wrong = sorted({str(part) for found in error.errors() for part in found["loc"]} & NAMES)
+    wrong = sorted({str(part) for problem in error.errors() for part in problem["loc"]} & NAMES)
     return JSONResponse({"error": f"not valid: {', '.join(wrong) or 'the request'}."}, 422)
-
-
-def _phrase(status: int) -> str:
-    return HTTPStatus(status).phrase
