@@ -70,7 +70,7 @@ def render_report(results: ResultSet, choices: Choices | None = None, *, source:
     ('<!doctype html>', True)
     """
     choices = choices or Choices()
-    found, words = results.prediction, Words.of(results.kind)
+    prediction, words = results.prediction, Words.of(results.kind)
     rows = worklist(results, bag_names(results, choices.show_ids))
     probable, uncertain = chosen_cases(results, rows, choices.probable, choices.uncertain)
     render: Callable[..., str] = _template().render
@@ -82,12 +82,12 @@ def render_report(results: ResultSet, choices: Choices | None = None, *, source:
         source=source,
         style=_packaged("report.css"),
         words=words,
-        percent=f"{100 * found.level:.4g} %",
-        threshold=probability(found.threshold),
-        thresholds=threshold_words(found.threshold, found.instance_threshold, words),
-        has_novelty=found.novelty is not None,
+        percent=f"{100 * prediction.level:.4g} %",
+        threshold=probability(prediction.threshold),
+        thresholds=threshold_words(prediction.threshold, prediction.instance_threshold, words),
+        has_novelty=prediction.novelty is not None,
         tiles=tiles(results),
-        referral=referral_words(found),
+        referral=referral_words(prediction),
         scores=scores(results),
         rows=rows,
         probable=probable,

@@ -52,13 +52,13 @@ def _selection(scan: ReportedScan) -> Dataset:
     images = evidence(scan.study_uid, scan.series_uid, called)
     for image in images:
         image.Rows = image.Columns = 1  # so that highdicom refers to an image; nothing of it is written
-    said = "called positive" if scan.called else "not called positive"
+    call = "called positive" if scan.called else "not called positive"
     words = f"{len(called)} of {len(scan.sources)} slices reach the slice threshold for {scan.purpose.finding.meaning}"
     content = ko.KeyObjectSelection(
         codes.DCM.OfInterest,
         images,
         observer_device_context=observer(),
-        description=f"{words}; the scan is {said}. {RESEARCH}",
+        description=f"{words}; the scan is {call}. {RESEARCH}",
     )
     document = ko.KeyObjectSelectionDocument(
         evidence=images,

@@ -39,7 +39,12 @@ NUMBERS = {
     "high": Code("INTERVAL_HIGH", SCHEME, "Upper end of the interval of the probability"),
     "novelty": Code("NOVELTY", SCHEME, "How unlike the training data, from 0 to 1; novel above 0.5"),
 }
-COLUMNS = ("level", "number", "sop_instance_uid", "frame", *NUMBERS, "called", "reason", "obstacle")
+EMPTY: dict[str, Any] = {  # the row of a scan about which nothing is known
+    **{"level": "scan", "number": 0, "sop_instance_uid": "", "frame": 0},
+    **dict.fromkeys(NUMBERS, np.nan),
+    **{"called": False, "reason": None, "obstacle": ""},
+}
+COLUMNS = tuple(EMPTY)
 REFERRAL = Code("REFERRAL", SCHEME, "Referral to a human reader")
 REASONS = {
     KEPT: Code("NOT_REFERRED", SCHEME, "Not referred"),
@@ -57,10 +62,8 @@ OBSTACLES = {  # why a scan could not be analysed, in every output
 }
 SUMMARY = Code("111017", "DCM", "CAD Processing and Findings Summary")
 FAILED = Code("111245", "DCM", "No algorithms succeeded; without findings")
-FOUND, NOTHING = (
-    Code("111242", "DCM", "All algorithms succeeded; with findings"),
-    Code("111241", "DCM", "All algorithms succeeded; without findings"),
-)
+FOUND = Code("111242", "DCM", "All algorithms succeeded; with findings")
+NOTHING = Code("111241", "DCM", "All algorithms succeeded; without findings")
 REPORTABLE = {("25045-6", "LN"), ("39142-5", "LN")}  # CT procedures of CID 100, from which the template takes its own
 
 
@@ -174,7 +177,7 @@ def _group(scan: ReportedScan, row: dict[str, Any]) -> MeasurementsAndQualitativ
         measurements=_measurements(row),
         qualitative_evaluations=[
             sr.QualitativeEvaluation(sr.CodedConcept(*name), sr.CodedConcept(*value))
-            for name, value in _said(scan, row).items()
+            for name, value in _evaluations(row).items()
         ],
         source_images=images or None,
     )
@@ -205,17 +208,17 @@ def _measurements(row: dict[str, Any]) -> list[Measurement]:
     ]
 
 
-def _said(scan: ReportedScan, row: dict[str, Any]) -> dict[Code, Code]:
+def _evaluations(row: dict[str, Any]) -> dict[Code, Code]:
     """What is said by codes: the call, or why there is none, and the referral."""
     if row["obstacle"]:
-        said = {SUMMARY: FAILED, OBSTACLE: OBSTACLES[row["obstacle"]]}
+        codes = {SUMMARY: FAILED, OBSTACLE: OBSTACLES[row["obstacle"]]}
     else:
-        said = {CALL: PRESENT if row["called"] else ABSENT}
+        codes = {CALL: PRESENT if row["called"] else ABSENT}
         if not row["number"]:
-            said[SUMMARY] = FOUND if row["called"] else NOTHING
+            codes[SUMMARY] = FOUND if row["called"] else NOTHING
     if row["reason"] is not None:
-        said[REFERRAL] = REASONS[row["reason"]]
-    return said
+        codes[REFERRAL] = REASONS[row["reason"]]
+    return codes
 
 
 def _parameters(scan: ReportedScan) -> list[str]:

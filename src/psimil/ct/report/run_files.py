@@ -54,9 +54,10 @@ def write_results(
     run.write_table("bags.csv", results.scan_table())
     run.write_table("instances.csv", results.slice_table())
     run.write_table("failures.csv", results.failure_table())
-    results.result_set().save(run)
+    result_set = results.result_set()
+    result_set.save(run)
     pictures = {}
-    for place, number in enumerate(results.order()[:figures], start=1):
+    for place, number in enumerate(result_set.by_probability()[:figures], start=1):
         pictures[int(number)] = _draw(run, results, int(number), place)
         progress("figures")
     if not reports:
@@ -71,7 +72,7 @@ def _draw(run: RunDirectory, results: CTResults, number: int, place: int) -> NDA
     from matplotlib.pyplot import close
 
     from psimil.figures import plot_strip, save_figure, strip_table
-    from psimil.figures.lettering import noted
+    from psimil.figures.lettering import figure_of, noted
     from psimil.results.edges import Edges, edge_words
 
     truth = None if results.truth is None else results.prediction.split(results.truth)[number]
@@ -79,14 +80,12 @@ def _draw(run: RunDirectory, results: CTResults, number: int, place: int) -> NDA
     name = str(results.prediction.ids[number])
     words = edge_words(Edges.of(slices.orientation))
     ax = plot_strip(results.prediction, name, truth, slices.images[:, 0], edges=words)
-    figure = ax.get_figure(root=True)
-    assert figure is not None  # plot_strip made one
     noted(ax, RESEARCH)
     save_figure(ax, run.figure(f"scan-{place:03d}"), with_slices(strip_table(results.prediction, name, truth)))
-    canvas: Any = figure.canvas
+    canvas: Any = figure_of(ax).canvas
     canvas.draw()
     pixels = np.array(canvas.buffer_rgba())[..., :3]
-    close(figure)
+    close(figure_of(ax))
     return pixels
 
 

@@ -69,7 +69,7 @@ class CTResults:
         return np.concatenate([scan.positions for scan in self.slices]).astype(np.float64)
 
     def localisation(self) -> Localisation | None:
-        """How well the slices with a lesion are prediction inside scans, in millimetres; None without slice labels."""
+        """How well the slices with a lesion are found inside scans, in millimetres; None without slice labels."""
         if self.truth is None:
             return None
         places = Places(self.positions, "mm")
@@ -188,10 +188,6 @@ class CTResults:
         if self.truth is None or (inside := self.localisation()) is None:
             return facts
         return facts | {"scores": truth_scores(prediction, self.truth), "localisation": inside._asdict()}
-
-    def order(self) -> Array:
-        """(B,) scans from the most to the least probable."""
-        return np.argsort(-self.prediction.log_odds, kind="stable")
 
 
 def with_slices(frame: pd.DataFrame) -> pd.DataFrame:
