@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.export.functions import expm1, square, variance_over
-from psimil.export.terms import Term
+from psimil.export.terms import Term, expm1, square, variance_over
 from psimil.foundations.errors import InputError
 from psimil.foundations.logistic import antithetic_draws
 from psimil.inference.trained import TrainedModel
