@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -121,8 +122,6 @@ def volumes_of(directory: Path, wanted: Sequence[str], rules: ReadingRules, hash
     InputError
         When the folder is not there.
     """
-    from dataclasses import replace
-
     from psimil.ct.scans.index import index_folder
     from psimil.ct.scans.series import read_series
 

@@ -110,17 +110,14 @@ def read_meta(data: bytes) -> tuple[Elements, int]:
     if data[128:132] != b"DICM":
         raise InputError("not a DICOM file (no DICM marker).")
     values: dict[int, bytes] = {}
-    place, short = 132, Struct("<HH2sH")
+    place = 132
     while data[place : place + 2] == b"\x02\x00":
         if place + 12 > len(data):
             raise MoreBytes
-        _, element, vr, length = short.unpack_from(data, place)
-        place += 8
-        if vr in LONG:
-            length = int.from_bytes(data[place : place + 4], "little")
-            place += 4
-        if 0x00020000 | element in (META_CLASS, META_SYNTAX):
-            values[0x00020000 | element] = data[place : place + min(length, MAX_VALUE)]
+        tag = 0x00020000 | int.from_bytes(data[place + 2 : place + 4], "little")
+        _, length, place = _opened(data, place, True, "<")
+        if tag in (META_CLASS, META_SYNTAX):
+            values[tag] = data[place : place + min(length, MAX_VALUE)]
         place += length
     if place > len(data):
         raise MoreBytes

@@ -70,7 +70,9 @@ class Sandbox:
         try:
             problem, pixels = self._exchange(header, frame)
         except (OSError, ValueError, KeyError):
-            raise InputError(self._death()) from None
+            over = self._ended() in (-signal.SIGXCPU, -signal.SIGKILL)  # the next image gets a new child
+            limit = "decompressing takes longer or needs more memory than is allowed."
+            raise InputError(limit if over else "its compressed pixel data crashed the decoder.") from None
         if problem == "codec":
             known = header.syntax if header.syntax.startswith("1.2.840.10008.1.2.") else "of an unknown kind"
             raise InputError(f"compression {known} needs an extra codec. Install it with: {install_command('ct')}")
@@ -116,14 +118,8 @@ class Sandbox:
         )  # fmt: skip
         return self._process
 
-    def _death(self) -> str:
-        """Why the child gave no answer; its end is waited for, and the next image gets a new one."""
-        code = self._ended()
-        if code in (-signal.SIGXCPU, -signal.SIGKILL):
-            return "decompressing takes longer or needs more memory than is allowed."
-        return "its compressed pixel data crashed the decoder."
-
     def _ended(self) -> int:
+        """Exit code of the child, whose end is waited for."""
         process, self._process = self._process, None
         if process is None:
             return 0
