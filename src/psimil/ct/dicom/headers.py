@@ -172,8 +172,7 @@ def _of_frames(header: Header, elements: Elements) -> tuple[Header, ...]:
 
 def _values(elements: Elements, wanted: Mapping[str, tuple[int, Callable[[Elements, int], Any]]]) -> dict[str, Any]:
     """What elements say, by field of a header; what they do not say is left out."""
-    values = {name: value(elements, tag) for name, (tag, value) in wanted.items()}
-    return {name: value for name, value in values.items() if value is not None}
+    return {name: value for name, (tag, read) in wanted.items() if (value := read(elements, tag)) is not None}
 
 
 def inflated(data: bytes, start: int, limits: Limits = LIMITS) -> bytes:
