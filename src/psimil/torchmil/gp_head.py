@@ -25,7 +25,7 @@ from psimil.model.bags import Bags
 from psimil.model.kernels.torch_gram import gram, log_parameters
 from psimil.model.labels import known_labels
 from psimil.model.scaling import Scaling
-from psimil.torchmil.heads import Head, there
+from psimil.torchmil.heads import Head, instance_mask
 
 if TYPE_CHECKING:
     from psimil.estimators.psi_vgpmil import PsiVGPMIL
@@ -110,12 +110,12 @@ class GPHead(Head):
 
     def forward(self, X: Tensor, mask: Tensor | None = None) -> Tensor:
         """Log-odds (B,) of bags X (B, n, ...) with a mask (B, n), to be differentiated."""
-        where = there(X, mask)
+        where = instance_mask(X, mask)
         return _bag_log_odds(*self._latent().moments(self._features(X[where])), where.sum(1).tolist())
 
     def compute_loss(self, Y: Tensor, X: Tensor, mask: Tensor | None = None) -> tuple[Tensor, dict[str, Tensor]]:
         """Log-odds (B,), and minus the bound per bag given labels Y (B,): its mean over all batches is that of all."""
-        where, labels = there(X, mask), Y.reshape(-1)
+        where, labels = instance_mask(X, mask), Y.reshape(-1)
         if not torch.isin(labels, labels.new_tensor([0, 1])).all():
             raise InputError("labels of bags must be 0 or 1.")
         sizes = where.sum(1).tolist()

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from psimil.estimators.psi_vgpmil import PsiVGPMIL
 
 
-def there(X: Tensor, mask: Tensor | None) -> Tensor:
+def instance_mask(X: Tensor, mask: Tensor | None) -> Tensor:
     """(B, n) whether there is an instance; everywhere without a mask.
 
     Examples
     --------
-    >>> there(torch.zeros(1, 2, 3), torch.tensor([[1, 0]], dtype=torch.uint8))
+    >>> instance_mask(torch.zeros(1, 2, 3), torch.tensor([[1, 0]], dtype=torch.uint8))
     tensor([[ True, False]])
     """
     if X.ndim < 3:
@@ -51,7 +51,7 @@ class Head(MILModel):
 
         They are in double precision and without a gradient; the sigmoid makes probabilities of them.
         """
-        where = there(X, mask)
+        where = instance_mask(X, mask)
         with torch.no_grad():
             features = self._features(X[where]).cpu().double().numpy()
         offsets = np.concatenate([[0], np.cumsum(where.sum(1).cpu().numpy())])

@@ -86,7 +86,7 @@ def bag_routes(state: ViewerState) -> APIRouter:
     def _bag(
         key: KeyPath, sort: Sorting = Sorting.probability, descending: bool = True, show: Shown = Shown.all
     ) -> BagDetails:
-        return bag_details(state, numbered(state, key), sort, descending, show)
+        return bag_details(state, bag_number(state, key), sort, descending, show)
 
     return routes
 
@@ -96,7 +96,7 @@ def picture_routes(state: ViewerState, *, local: bool) -> APIRouter:
     routes = APIRouter(responses=WRONG | UNKNOWN)
     limiter: list[CapacityLimiter] = []
 
-    async def aside(work: Any, *arguments: Any) -> Any:
+    async def in_thread(work: Any, *arguments: Any) -> Any:
         if not limiter:
             limiter.append(CapacityLimiter(READERS))
         return await to_thread.run_sync(work, *arguments, limiter=limiter[0])
@@ -105,10 +105,10 @@ def picture_routes(state: ViewerState, *, local: bool) -> APIRouter:
         "/api/bags/{key}/slices/{index}", response_class=Response, responses=_binary("application/octet-stream")
     )
     async def _slice(key: KeyPath, index: Index, accept_encoding: Annotated[str, Header()] = "") -> Response:
-        number = numbered(state, key)
-        demand_instance(state, number, index, "slice")
+        number = bag_number(state, key)
+        check_instance(state, number, index, "slice")
         packed = not local and accepts_gzip(accept_encoding)  # packing takes longer than a local connection
-        data = await aside(_slice_bytes, state, number, index, packed)
+        data = await in_thread(_slice_bytes, state, number, index, packed)
         if data is None:
             raise HTTPException(404, "this bag has no slices in Hounsfield units.")
         headers = {"Vary": "Accept-Encoding"} | ({"Content-Encoding": "gzip"} if packed else {})
@@ -116,7 +116,7 @@ def picture_routes(state: ViewerState, *, local: bool) -> APIRouter:
 
     @routes.get("/api/bags/{key}/sprite", response_class=Response, responses=_binary("image/png"))
     async def _sprite(key: KeyPath) -> Response:
-        data = await aside(state.sprite, numbered(state, key))
+        data = await in_thread(state.sprite, bag_number(state, key))
         if data is None:
             raise HTTPException(404, "this bag has no pictures.")
         return Response(data, media_type="image/png")
@@ -130,9 +130,9 @@ def feedback_routes(state: ViewerState) -> APIRouter:
 
     @routes.post("/api/feedback")
     def _feedback(given: GivenFeedback) -> StoredFeedback:
-        number = numbered(state, given.bag)
+        number = bag_number(state, given.bag)
         if given.instance is not None:
-            demand_instance(state, number, given.instance, "instance")
+            check_instance(state, number, given.instance, "instance")
         entry = Feedback(
             state.ids[number],
             given.instance,
@@ -152,14 +152,14 @@ def feedback_routes(state: ViewerState) -> APIRouter:
     return routes
 
 
-def numbered(state: ViewerState, key: str) -> int:
+def bag_number(state: ViewerState, key: str) -> int:
     """Number of the bag with this key; 404 when there is none."""
     if key not in state.numbers:
         raise HTTPException(404, "no such bag.")
     return state.numbers[key]
 
 
-def demand_instance(state: ViewerState, number: int, index: int, noun: str) -> None:
+def check_instance(state: ViewerState, number: int, index: int, noun: str) -> None:
     """404 when the bag has no instance of this index."""
     rows = state.results.instances_of(number)
     if index >= rows.stop - rows.start:

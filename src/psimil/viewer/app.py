@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException
 
 from psimil.report.calls import NOTE
 from psimil.version import VERSION
-from psimil.viewer.api import KeyPath, bag_routes, feedback_routes, numbered, picture_routes, session_routes
+from psimil.viewer.api import KeyPath, bag_number, bag_routes, feedback_routes, picture_routes, session_routes
 from psimil.viewer.security import Guard
 from psimil.viewer.settings import Settings
 from psimil.viewer.state import ViewerState
@@ -89,7 +89,7 @@ def page_routes(state: ViewerState) -> APIRouter:
 
     @routes.get("/bag/{key}")
     def _bag(key: KeyPath) -> HTMLResponse:
-        numbered(state, key)
+        bag_number(state, key)
         return page("bag.html")
 
     @routes.get("/static/{name}")

@@ -115,7 +115,7 @@ def read_meta(data: bytes) -> tuple[Elements, int]:
         if place + 12 > len(data):
             raise MoreBytes
         tag = 0x00020000 | int.from_bytes(data[place + 2 : place + 4], "little")
-        _, length, place = _opened(data, place, True, "<")
+        _, length, place = _vr_and_length(data, place, True, "<")
         if tag in (META_CLASS, META_SYNTAX):
             values[tag] = data[place : place + min(length, MAX_VALUE)]
         place += length
@@ -170,7 +170,7 @@ def read_elements(data: bytes, start: int, syntax: str, wanted: Collection[int])
             elif tag == ITEM and len(levels) == 1:
                 groups.get(levels[0][2], []).append({})
             continue
-        vr, length, place = _opened(data, place, explicit, order)
+        vr, length, place = _vr_and_length(data, place, explicit, order)
         if tag in PIXELS and not levels:
             shared, frames = (
                 tuple(Elements(item, order == "<") for item in groups[key]) for key in (SHARED, PER_FRAME)
@@ -198,7 +198,7 @@ def _group(groups: dict[int, list[dict[int, bytes]]], path: list[int], tag: int)
     return groups[path[0]][-1]
 
 
-def _opened(data: bytes, place: int, explicit: bool, order: str) -> tuple[bytes, int, int]:
+def _vr_and_length(data: bytes, place: int, explicit: bool, order: str) -> tuple[bytes, int, int]:
     """Value representation (empty when implicit), length, and place of the value of an element."""
     vr, (short, long) = data[place + 4 : place + 6], LENGTHS[order]
     if not explicit or not _is_vr(vr):

@@ -136,7 +136,7 @@ def read_headers(file: SliceFile, limits: Limits = LIMITS) -> tuple[Header, ...]
         raise InputError(f"file is above the limit of {limits.multiframe_bytes >> 20} MB.")
     descriptor = open_file(file.path)
     try:
-        data, elements, meta = _walked(descriptor, file.size, limits)
+        data, elements, meta = _read_to_pixels(descriptor, file.size, limits)
     finally:
         os.close(descriptor)
     header = _header(file, elements, meta, data[:4])
@@ -205,7 +205,7 @@ def _inflated_size(packed: bytes, limit: int) -> int:
     return total
 
 
-def _walked(descriptor: int, size: int, limits: Limits) -> tuple[bytes, Elements, Elements]:
+def _read_to_pixels(descriptor: int, size: int, limits: Limits) -> tuple[bytes, Elements, Elements]:
     """Bytes at hand, elements and file meta information; more bytes are fetched until the pixel data is reached."""
     n = FIRST_BYTES
     while True:

@@ -111,7 +111,7 @@ def _read_native(header: Header, out: memoryview, limits: Limits) -> None:
             n = len(content)
             out[:n] = content
         else:
-            n = _filled(descriptor, out, place)
+            n = _read_into(descriptor, out, place)
     finally:
         os.close(descriptor)
     if n < len(out):
@@ -134,7 +134,7 @@ def _encapsulated(header: Header) -> bytes:
     return content
 
 
-def _filled(descriptor: int, out: memoryview, place: int) -> int:
+def _read_into(descriptor: int, out: memoryview, place: int) -> int:
     """Bytes that could be read."""
     done = 0
     while done < len(out) and (n := os.preadv(descriptor, [out[done:]], place + done)):

@@ -126,7 +126,7 @@ def train_cnn(
             run = TrainingRun(model, images, T, learn, hold, settings, place)
             if checkpoint is not None:
                 facts = {**asdict(settings), **model.architecture, "hold": hold.tolist(), "device": place.type}
-                run.keep(as_path(checkpoint, "checkpoint"), _digest(images, T, facts, model))
+                run.use_checkpoint(as_path(checkpoint, "checkpoint"), _digest(images, T, facts, model))
             while not run.finished:
                 record = run.epoch(ordered)
                 if callback is not None:

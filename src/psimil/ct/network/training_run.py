@@ -154,7 +154,7 @@ class TrainingRun:
         loss = float(np.logaddexp(0.0, np.where(T == 1, -1, 1) * _finite(logits, number)).mean())
         return loss, float(roc_auc_score(T, logits)) if len(set(T.tolist())) == 2 else None
 
-    def keep(self, path: Path, training: str) -> None:
+    def use_checkpoint(self, path: Path, training: str) -> None:
         """Continue from the checkpoint, if there is one, and write one after every epoch.
 
         Parameters

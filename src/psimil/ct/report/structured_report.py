@@ -124,12 +124,12 @@ def _row(number: int, group: Any) -> dict[str, Any]:
     for column, (code, _, _) in NUMBERS.items():
         row[column] = float(items[code].MeasuredValueSequence[0].FloatingPointValue) if code in items else np.nan
     row["called"] = CALL.value in items and _value(items[CALL.value]) == PRESENT.value
-    row["reason"] = _known(REASONS, items.get(REFERRAL.value))
-    row["obstacle"] = _known(OBSTACLES, items.get(OBSTACLE.value)) or ""
+    row["reason"] = _word_of(REASONS, items.get(REFERRAL.value))
+    row["obstacle"] = _word_of(OBSTACLES, items.get(OBSTACLE.value)) or ""
     return row
 
 
-def _known(codes: Mapping[str, Code], item: Any) -> str | None:
+def _word_of(codes: Mapping[str, Code], item: Any) -> str | None:
     """The word whose code an item has."""
     return None if item is None else next(word for word, code in codes.items() if code.value == _value(item))
 

@@ -78,10 +78,10 @@ def read_series(
         raise MissingFile("the scan was not found. Check its name.")
     if path.name.lower().endswith(NIFTI_ENDINGS):
         return _read_nifti(path, hasher, limits)
-    return _read(_only(path, series, hasher, modalities, limits), skip_bad, modalities, limits, sandbox)
+    return _read(_only_series(path, series, hasher, modalities, limits), skip_bad, modalities, limits, sandbox)
 
 
-def _only(
+def _only_series(
     path: Path,
     wanted: str | None,
     hasher: Callable[[str], str] | None,
@@ -125,7 +125,7 @@ def _read(series: Series, skip_bad: bool, modalities: Collection[str], limits: L
         raise InputError(f"scan of {len(good)} slices is above the limit of {limits.scan_bytes >> 20} MB.")
     hu = np.empty((len(order.slices), first.rows, first.columns), np.int16)
     with Sandbox() if sandbox is None else nullcontext(sandbox) as decoder:
-        read, mended = _filled(hu, order.slices, bad, limits, decoder)
+        read, mended = _read_slices(hu, order.slices, bad, limits, decoder)
     if not read or (bad and not skip_bad):
         raise _refusal(bad, n)
     slices = [order.slices[i] for i in read]
@@ -154,7 +154,7 @@ def _read(series: Series, skip_bad: bool, modalities: Collection[str], limits: L
     )
 
 
-def _filled(
+def _read_slices(
     hu: NDArray[np.int16], slices: tuple[Header, ...], bad: list[str], limits: Limits, sandbox: Sandbox
 ) -> tuple[list[int], Counter[str]]:
     """Places of the slices that could be read, and what was mended how often; the others are added to ``bad``."""
