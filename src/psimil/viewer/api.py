@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import gzip
 import secrets
-import sys
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
-import numpy as np
 from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Header, HTTPException, Path, Query, Response
-from numpy.typing import NDArray
 
 from psimil.foundations.errors import PsimilError
 from psimil.results.feedback import Feedback
@@ -195,8 +192,8 @@ def accepts_gzip(header: str) -> bool:
 
 
 def _slice_bytes(state: ViewerState, number: int, index: int, packed: bool) -> bytes | None:
-    hu: NDArray[np.int16] | None = state.slice(number, index)
+    hu = state.slice(number, index)
     if hu is None:
         return None
-    data = (hu if sys.byteorder == "little" else hu.byteswap()).tobytes()
+    data = hu.astype("<i2", copy=False).tobytes()
     return gzip.compress(data, compresslevel=1, mtime=0) if packed else data

@@ -6,6 +6,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -128,8 +129,5 @@ def volumes_of(directory: Path, wanted: Sequence[str], rules: ReadingRules, hash
     index = index_folder(directory, hasher=hasher, modalities=rules.modalities, limits=rules.limits)
     ids = set(wanted)
     series = [part for study in index.studies for part in study.series if part.usable and part.id in ids]
-
-    def read(series: Series) -> Scan:
-        return read_series(series, skip_bad=True, modalities=rules.modalities, limits=rules.limits)
-
+    read = partial(read_series, skip_bad=True, modalities=rules.modalities, limits=rules.limits)
     return Volumes({part.id: replace(part, problems=(), notes=()) for part in series}, read)

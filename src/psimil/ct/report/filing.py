@@ -27,11 +27,6 @@ IDENTITY = (
     "PatientName", "PatientID", "IssuerOfPatientID", "PatientBirthDate", "PatientSex", "AccessionNumber", "StudyID",
     "StudyDate", "StudyTime", "StudyDescription", "ReferringPhysicianName",
 )  # fmt: skip
-EQUIPMENT: dict[str, Any] = {
-    "manufacturer": "psimil",
-    "manufacturer_model_name": "psimil",
-    "software_versions": VERSION,
-}
 SERIES = "psimil, research use only"
 PATIENT = ("PatientID", "PatientName", "PatientBirthDate")  # must agree over the slices of a scan
 FILTERS = threading.RLock()  # the filters of warnings belong to the whole process
@@ -66,6 +61,19 @@ def read_identity(files: Iterable[str | Path]) -> dict[str, str]:
     if len({tuple(one.get(word, "") for word in PATIENT) for one in identities}) > 1:
         raise InputError("the slices of the scan name several patients; no report is written.")
     return identities[0]
+
+
+def object_facts(scan: ReportedScan, kind: str, series_number: int) -> dict[str, Any]:
+    """UIDs, numbers and equipment of a DICOM object about a scan, as highdicom takes them; one object per kind."""
+    return {
+        "series_instance_uid": scan.uid(f"{kind} series"),
+        "series_number": series_number,
+        "sop_instance_uid": scan.uid(kind),
+        "instance_number": 1,
+        "manufacturer": "psimil",
+        "manufacturer_model_name": "psimil",
+        "software_versions": VERSION,
+    }
 
 
 def write_object(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from psimil.ct.report.filing import EQUIPMENT, quiet, write_object
+from psimil.ct.report.filing import object_facts, quiet, write_object
 from psimil.ct.report.report_content import (
     CALL,
     COLUMNS,
@@ -153,19 +153,14 @@ def _report(scan: ReportedScan) -> Comprehensive3DSR:
     from highdicom import ContentQualificationValues, sr
     from highdicom.coding_schemes import CodingSchemeIdentificationItem
 
-    report = sr.Comprehensive3DSR(
+    return sr.Comprehensive3DSR(
         evidence=evidence(scan.study_uid, scan.series_uid, scan.sources),
         content=measurement_report(scan)[0],
-        series_instance_uid=scan.uid("report series"),
-        series_number=900,
-        sop_instance_uid=scan.uid("report"),
-        instance_number=1,
         content_qualification=ContentQualificationValues.RESEARCH,
         coding_schemes=[CodingSchemeIdentificationItem(SCHEME, "Codes of psimil")],
         performed_procedure_codes=[sr.CodedConcept(*scan.purpose.procedure)],
         is_complete=True,
         is_final=False,
         is_verified=False,
-        **EQUIPMENT,
+        **object_facts(scan, "report", 900),
     )
-    return report
