@@ -32,8 +32,9 @@ def readable(headers: Iterable[Header], modalities: Collection[str]) -> tuple[li
     --------
     >>> from pathlib import Path
     >>> from psimil.ct.dicom.folder import SliceFile
-    >>> readable([Header(SliceFile(Path("a"), 1, 9), modality="MR")], ["CT"])
-    ([], ['slice 1: modality is MR, expected CT (--allow-modality). In Python, name it in modalities.'])
+    >>> good, (line,) = readable([Header(SliceFile(Path("a"), 1, 9), modality="MR")], ["CT"])
+    >>> line.partition(": ")[2]
+    'modality is MR, expected CT (--allow-modality). In Python, name it in modalities.'
     """
     good, refused = [], []
     for header in headers:

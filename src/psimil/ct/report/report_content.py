@@ -39,12 +39,7 @@ NUMBERS = {
     "high": Code("INTERVAL_HIGH", SCHEME, "Upper end of the interval of the probability"),
     "novelty": Code("NOVELTY", SCHEME, "How unlike the training data, from 0 to 1; novel above 0.5"),
 }
-EMPTY: dict[str, Any] = {  # the row of a scan about which nothing is known
-    **{"level": "scan", "number": 0, "sop_instance_uid": "", "frame": 0},
-    **dict.fromkeys(NUMBERS, np.nan),
-    **{"called": False, "reason": None, "obstacle": ""},
-}
-COLUMNS = tuple(EMPTY)
+COLUMNS = ("level", "number", "sop_instance_uid", "frame", *NUMBERS, "called", "reason", "obstacle")
 REFERRAL = Code("REFERRAL", SCHEME, "Referral to a human reader")
 REASONS = {
     KEPT: Code("NOT_REFERRED", SCHEME, "Not referred"),

@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from psimil.ct.report.report_content import ELSEWHERE, EMPTY, OBSTACLES, REASONS, uid_of
+from psimil.ct.report.report_content import COLUMNS, ELSEWHERE, NUMBERS, OBSTACLES, REASONS, uid_of
 from psimil.ct.scans.purpose import UNNAMED, Purpose
 from psimil.foundations.errors import InputError
 from psimil.version import VERSION
 
 if TYPE_CHECKING:
     from psimil.ct.scans.scan import Source
+
+NOTHING_KNOWN = ("scan", 0, "", 0, *[np.nan] * len(NUMBERS), False, None, "")
+EMPTY: dict[str, Any] = dict(zip(COLUMNS, NOTHING_KNOWN, strict=True))  # the row of a scan
 
 
 @dataclass(frozen=True, eq=False)

@@ -54,10 +54,9 @@ def write_results(
     run.write_table("bags.csv", results.scan_table())
     run.write_table("instances.csv", results.slice_table())
     run.write_table("failures.csv", results.failure_table())
-    result_set = results.result_set()
-    result_set.save(run)
+    results.result_set().save(run)
     pictures = {}
-    for place, number in enumerate(result_set.by_probability()[:figures], start=1):
+    for place, number in enumerate(results.order()[:figures], start=1):
         pictures[int(number)] = _draw(run, results, int(number), place)
         progress("figures")
     if not reports:

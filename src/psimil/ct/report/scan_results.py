@@ -189,6 +189,10 @@ class CTResults:
             return facts
         return facts | {"scores": truth_scores(prediction, self.truth), "localisation": inside._asdict()}
 
+    def order(self) -> Array:
+        """(B,) scans from the most to the least probable."""
+        return np.argsort(-self.prediction.log_odds, kind="stable")
+
 
 def with_slices(frame: pd.DataFrame) -> pd.DataFrame:
     """A table of instances, in place with the column ``slice`` that counts them from 1."""

@@ -74,8 +74,8 @@ def arrange(slices: Sequence[Header]) -> Arrangement:
     >>> from pathlib import Path
     >>> from psimil.ct.dicom.folder import SliceFile
     >>> one, two = (Header(SliceFile(Path("a"), n, 9), instance_number=9 - n, thickness=5.0) for n in (1, 2))
-    >>> order = arrange([one, two])
-    >>> [slice.words for slice in order.slices], order.positions.tolist(), order.notes
+    >>> found = arrange([one, two])
+    >>> [slice.words for slice in found.slices], found.positions.tolist(), found.notes
     (['slice 2', 'slice 1'], [0.0, 5.0], ('slices have no positions; order falls back to InstanceNumber',))
     """
     unique, notes = _without_copies(slices)
