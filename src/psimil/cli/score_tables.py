@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from psimil.data.bagtable import BagTable
     from psimil.estimators.psi_vgpmil import PsiVGPMIL
     from psimil.inference.out_of_bag import OutOfBag
-    from psimil.inference.prediction import Prediction
+    from psimil.predictive.prediction import Prediction
 
 
 def bag_frame(prediction: Prediction, **more: Any) -> pd.DataFrame:

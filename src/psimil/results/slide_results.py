@@ -11,9 +11,9 @@ import numpy as np
 from psimil.data.h5_file import h5_bytes
 from psimil.data.slide import Slide
 from psimil.files.atomic import atomic_write
-from psimil.inference.prediction import Prediction
-from psimil.inference.prediction_table import estimate
 from psimil.model.labels import ZERO_ONE, Classes, text
+from psimil.predictive.prediction import Prediction
+from psimil.predictive.prediction_table import estimate
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,8 +11,8 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from torchmil.models import MILModel
 
 from psimil.foundations.errors import InputError
-from psimil.inference.prediction import Prediction
 from psimil.model.bags import Bags
+from psimil.predictive.prediction import Prediction
 
 if TYPE_CHECKING:
     from psimil.estimators.psi_vgpmil import PsiVGPMIL
