@@ -38,7 +38,7 @@ def bags(client, **query):
 
 
 def numbers(client, **query):
-    return [client.viewed.number(row["key"]) for row in bags(client, **query)]
+    return [client.viewed.numbers[row["key"]] for row in bags(client, **query)]
 
 
 def test_the_set_is_counted(client):
@@ -199,7 +199,7 @@ def test_a_bag_has_its_instances(client):
     results, found = client.viewed.results, client.viewed.results.prediction
     keys = [row["key"] for row in bags(client)]
     for place, key in enumerate(keys):
-        number = client.viewed.number(key)
+        number = client.viewed.numbers[key]
         rows = results.instances_of(number)
         bag = client.get(f"/api/bags/{key}").json()
         assert bag["previous"] == (keys[place - 1] if place else None)

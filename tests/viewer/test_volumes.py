@@ -10,9 +10,10 @@ from ct_files import write_series
 from psimil.ct.scans.cohort import ReadingRules
 from psimil.ct.scans.index import index_folder
 from psimil.ct.scans.scan import Scan
-from psimil.figures.png import encode_png, grid
 from psimil.foundations.errors import InputError, MissingFile
-from psimil.viewer.volumes import Volumes, volumes_of
+from psimil.report.pictures import encode_png
+from psimil.viewer.state import grid
+from psimil.viewer.volumes import Volumes, spacing_of, volumes_of
 from viewed import HASHER
 
 SLICES, SIZE = 5, 16
@@ -45,7 +46,8 @@ def counted(folder, max_bytes):
 def test_slices_of_files_are_in_order(folder):
     (wanted, *_) = series_of(folder)
     volumes = volumes_of(folder, [wanted, "unknown"], ReadingRules(), HASHER)
-    assert len(volumes) == 1 and volumes.shape(wanted) == (SIZE, SIZE) and volumes.shape("unknown") is None
+    header = volumes.header(wanted)
+    assert len(volumes) == 1 and (header.rows, header.columns) == (SIZE, SIZE) and volumes.header("unknown") is None
     corner = [int(volumes.slice(wanted, POSITIONS, n)[0, 0]) for n in range(SLICES)]
     assert corner == [-1000 + n for n in range(SLICES)]
     assert volumes.slice("unknown", POSITIONS, 0) is None
@@ -58,16 +60,16 @@ def test_orientation_and_spacing_are_those_of_the_files(tmp_path, orientation):
     write_series(tmp_path, SLICES, size=SIZE, ImageOrientationPatient=given, **({"PixelSpacing": None} | more))
     (wanted,) = series_of(tmp_path)
     volumes = volumes_of(tmp_path, [wanted], ReadingRules(), HASHER)
-    assert volumes.orientation(wanted) == orientation
-    assert volumes.spacing(wanted) == (None if orientation is None else (0.5, 0.25))
-    assert volumes.orientation("unknown") is None and volumes.spacing("unknown") is None
+    assert volumes.header(wanted).orientation == orientation
+    assert spacing_of(volumes.header(wanted)) == (None if orientation is None else (0.5, 0.25))
+    assert volumes.header("unknown") is None and spacing_of(None) is None
 
 
 @pytest.mark.parametrize("wrong", [(0.0, 0.5), (-1.0, 0.5), (0.5, 1e6)])
 def test_a_spacing_that_cannot_be_is_none(folder, wrong):
     name, series = next(iter(series_of(folder).items()))
     slices = tuple(replace(header, spacing=wrong) for header in series.slices)
-    assert Volumes({name: replace(series, slices=slices)}, None).spacing(name) is None
+    assert spacing_of(Volumes({name: replace(series, slices=slices)}, None).header(name)) is None
 
 
 def test_other_ids_match_nothing(folder):
@@ -138,7 +140,7 @@ def test_files_that_went_away_give_no_slices(folder):
 
 def test_a_series_without_slices_has_no_shape(folder):
     name, series = next(iter(series_of(folder).items()))
-    assert Volumes({name: replace(series, slices=())}, None).shape(name) is None
+    assert Volumes({name: replace(series, slices=())}, None).header(name) is None
 
 
 def test_a_grid_and_its_png_hold_every_pixel():

@@ -178,7 +178,7 @@ class CTPipeline(ClassifierMixin, BaseEstimator):
         folder = as_path(directory, "directory")
         extractor = FeatureExtractor.load(folder / CNN_FILE, device=device)
         gp = PsiVGPMIL.load(folder / GP_FILE)
-        check_fingerprint(gp, extractor)
+        _check_fingerprint(gp, extractor)
         pipeline = cls(extractor.n_features, extractor.size, extractor.windows, gp, device=device)
         pipeline.extractor_, pipeline.gp_, pipeline.classes_ = extractor, gp, np.array([0, 1])
         pipeline.purpose = pipeline.purpose_ = extractor.weights_.purpose
@@ -191,7 +191,7 @@ class CTPipeline(ClassifierMixin, BaseEstimator):
     def _extractor(self) -> FeatureExtractor:
         if not hasattr(self, "gp_"):
             raise NotFitted("this pipeline is not fitted. Call fit() or load() first.")
-        check_fingerprint(self.gp_, self.extractor_)
+        _check_fingerprint(self.gp_, self.extractor_)
         return self.extractor_
 
     def _slices(self, scans: Iterable[Item]) -> list[Slices]:
@@ -207,14 +207,8 @@ class CTPipeline(ClassifierMixin, BaseEstimator):
         return slices
 
 
-def check_fingerprint(gp: PsiVGPMIL, extractor: FeatureExtractor) -> None:
-    """Refuse a Gaussian process that was trained on features of another extractor.
-
-    Raises
-    ------
-    ModelFileError
-        When the fingerprints differ.
-    """
+def _check_fingerprint(gp: PsiVGPMIL, extractor: FeatureExtractor) -> None:
+    """Refuse a Gaussian process that was trained on features of another extractor."""
     if gp.feature_fingerprint != extractor.fingerprint_:
         raise ModelFileError(
             f"the Gaussian process was trained on features of another CNN ({gp.feature_fingerprint}, "

@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.export.functions import expm1, square, variance_over
-from psimil.export.terms import Term
+from psimil.export.terms import Term, expm1, square, variance_over
 from psimil.foundations.errors import InputError
 from psimil.foundations.logistic import antithetic_draws
 from psimil.inference.trained import TrainedModel
@@ -131,8 +130,8 @@ def _scaled(model: TrainedModel, features: Term, rounded: bool) -> Term:
 def _projected(K: Term, model: TrainedModel, columns: Array) -> Term:
     """V C (N, S) for columns C (size, S), V = [K_xz L^-T, b]."""
     M = len(model.gp.Z)
-    found = K @ (model.gp.L_inverse_T @ columns[:M])
-    return found + model.gp.bias * columns[-1] if model.gp.bias else found
+    values = K @ (model.gp.L_inverse_T @ columns[:M])
+    return values + model.gp.bias * columns[-1] if model.gp.bias else values
 
 
 def _novelty(novelty: Novelty, x: Term, Z: Array) -> Term:

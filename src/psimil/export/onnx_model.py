@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from psimil.estimators.psi_vgpmil import PsiVGPMIL
-from psimil.export.functions import softplus
 from psimil.export.latent import Latent, latent_of
 from psimil.export.pretrained import facts_of
 from psimil.export.probabilities import (
@@ -26,7 +25,7 @@ from psimil.export.probabilities import (
     largest_of,
     noisy_or_of,
 )
-from psimil.export.terms import Graph, Term
+from psimil.export.terms import Graph, Term, softplus
 from psimil.files.atomic import atomic_write
 from psimil.files.paths import as_path
 from psimil.foundations.errors import InputError

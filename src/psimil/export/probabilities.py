@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.export.functions import (
+from psimil.export.terms import (
+    Term,
     expm1,
     log1mexp,
     log1p,
@@ -18,7 +19,6 @@ from psimil.export.functions import (
     square,
     variance_over,
 )
-from psimil.export.terms import Term
 from psimil.foundations.logistic import WIDE, gauss_hermite, trapezoid
 from psimil.predictive.aggregates import TINY
 from psimil.predictive.moments import NARROW, TINY_MEAN

@@ -109,10 +109,10 @@ def _frame(ax: Axes, positives: Sequence[int]) -> None:
 def bag_position(ids: Any, bag: Any) -> int:
     """The position of a bag among the ids (B,), from a position, also a negative one, or from its id in text."""
     if isinstance(bag, str):
-        found = np.flatnonzero(np.asarray(ids).astype(str) == bag)
-        if len(found) != 1:
+        places = np.flatnonzero(np.asarray(ids).astype(str) == bag)
+        if len(places) != 1:
             raise InputError(f"the prediction has no bag {bag!r}.")
-        return int(found[0])
+        return int(places[0])
     if isinstance(bag, bool) or not isinstance(bag, (int, np.integer)):
         raise InputError(f"bag must be a position or an id in text, got {bag!r}.")
     if not -len(ids) <= int(bag) < len(ids):

@@ -97,8 +97,8 @@ def titled(ax: Axes, text: str, size: float = 11.0, **how: Any) -> None:
 
 def legend_below(ax: Axes, handles: Sequence[Any] | None = None, labels: Sequence[str] | None = None) -> None:
     """A legend under the axes and their labels, in as many columns as fit; it never lies on the data."""
-    found = ax.get_legend_handles_labels()
-    handles, labels = (found[0] if handles is None else handles), (found[1] if labels is None else labels)
+    drawn = ax.get_legend_handles_labels()
+    handles, labels = (drawn[0] if handles is None else handles), (drawn[1] if labels is None else labels)
     size = 9.0
     width = axes_points(ax)[0]
     figure = figure_of(ax)

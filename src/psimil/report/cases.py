@@ -117,9 +117,9 @@ def bag_names(results: ResultSet, show_ids: bool) -> Array:
 
 def worklist(results: ResultSet, names: Array) -> list[Row]:
     """All bags, from the most to the least probable."""
-    found, rows = results.prediction, []
+    rows, sizes = [], np.diff(results.prediction.offsets).tolist()
     for bag in results.by_probability().tolist():
-        numbers, size = results.estimate(bag), int(found.offsets[bag + 1] - found.offsets[bag])
+        numbers, size = results.estimate(bag), sizes[bag]
         rows.append(Row(bag, str(names[bag]), Estimate.of(numbers), numbers["reason"], size, results.notes[bag]))
     return rows
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
 from psimil.foundations.errors import InputError
@@ -70,7 +69,7 @@ def render_report(results: ResultSet, choices: Choices | None = None, *, source:
     ('<!doctype html>', True)
     """
     choices = choices or Choices()
-    found, words = results.prediction, Words.of(results.kind)
+    prediction, words = results.prediction, Words.of(results.kind)
     rows = worklist(results, bag_names(results, choices.show_ids))
     probable, uncertain = chosen_cases(results, rows, choices.probable, choices.uncertain)
     render: Callable[..., str] = _template().render
@@ -80,14 +79,13 @@ def render_report(results: ResultSet, choices: Choices | None = None, *, source:
         note=NOTE,
         version=VERSION,
         source=source,
-        style=_packaged("report.css"),
         words=words,
-        percent=f"{100 * found.level:.4g} %",
-        threshold=probability(found.threshold),
-        thresholds=threshold_words(found.threshold, found.instance_threshold, words),
-        has_novelty=found.novelty is not None,
+        percent=f"{100 * prediction.level:.4g} %",
+        threshold=probability(prediction.threshold),
+        thresholds=threshold_words(prediction.threshold, prediction.instance_threshold, words),
+        has_novelty=prediction.novelty is not None,
         tiles=tiles(results),
-        referral=referral_words(found),
+        referral=referral_words(prediction),
         scores=scores(results),
         rows=rows,
         probable=probable,
@@ -99,19 +97,14 @@ def render_report(results: ResultSet, choices: Choices | None = None, *, source:
 @cache
 def _template() -> Any:
     try:
-        from jinja2 import DictLoader, Environment, StrictUndefined
+        from jinja2 import Environment, PackageLoader, StrictUndefined
     except ImportError as error:
         raise InputError(f"reports need Jinja2. Install it with: {install_command('viewer')}") from error
-    names = ("report.html", "macros.html")
     environment = Environment(
-        loader=DictLoader({name: _packaged(name) for name in names}),
+        loader=PackageLoader("psimil.report"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     return environment.get_template("report.html")
-
-
-def _packaged(name: str) -> str:
-    return (files("psimil.report") / "templates" / name).read_text(encoding="utf-8")

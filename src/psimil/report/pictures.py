@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from psimil.figures import new_figure, plot_bag, plot_referral, plot_reliability, plot_strip
 from psimil.figures.lettering import figure_of
-from psimil.figures.png import encode_png
 from psimil.results.edges import Edges, edge_words
 
 if TYPE_CHECKING:
@@ -39,6 +38,21 @@ def figure_uri(ax: Axes) -> str:
     with matplotlib.rc_context({"svg.hashsalt": "psimil"}):
         figure_of(ax).savefig(stream, format="svg", metadata={"Date": None, "Creator": None})
     return f"data:image/svg+xml;base64,{b64encode(stream.getvalue()).decode()}"
+
+
+def encode_png(picture: NDArray[np.uint8]) -> bytes:
+    r"""A grey picture (rows, columns) in the PNG format.
+
+    Examples
+    --------
+    >>> encode_png(np.zeros((2, 3), np.uint8))[:8]
+    b'\x89PNG\r\n\x1a\n'
+    """
+    from PIL import Image
+
+    stream = io.BytesIO()
+    Image.fromarray(picture).save(stream, format="png", compress_level=3)
+    return stream.getvalue()
 
 
 def picture_uri(picture: Array) -> str:

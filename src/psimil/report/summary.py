@@ -22,7 +22,7 @@ SCORES = {
 
 def tiles(results: ResultSet) -> list[tuple[str, str, Numeral]]:
     """Key, label and number of the first things to know."""
-    found, words, counts = results.prediction, Words.of(results.kind), results.counts()
+    prediction, words, counts = results.prediction, Words.of(results.kind), results.counts()
     labels = {
         "bags": words.bags,
         "instances": words.instances,
@@ -30,12 +30,12 @@ def tiles(results: ResultSet) -> list[tuple[str, str, Numeral]]:
         "to_refer": "to refer to a reader",
         "novel": UNLIKE,
     }
-    if found.novelty is None:
+    if prediction.novelty is None:
         del labels["novel"]
     return [
         *((key, label, count(counts[key])) for key, label in labels.items()),
-        ("threshold", f"{words.bag} threshold", probability(found.threshold)),
-        ("instance_threshold", f"{words.instance} threshold", probability(found.instance_threshold)),
+        ("threshold", f"{words.bag} threshold", probability(prediction.threshold)),
+        ("instance_threshold", f"{words.instance} threshold", probability(prediction.instance_threshold)),
     ]
 
 
@@ -72,8 +72,8 @@ def scores(results: ResultSet) -> Scores | None:
     bags, instances = results.scores(), results.instance_scores()
     if bags is None:
         return None
-    found, known = results.prediction, results.truth != UNKNOWN
-    y, prob, score = results.truth[known], found.prob[known], found.referral_score[known]
+    prediction, known = results.prediction, results.truth != UNKNOWN
+    y, prob, score = results.truth[known], prediction.prob[known], prediction.referral_score[known]
     return Scores(
         count(int(known.sum())),
         count(int((results.instance_truth != UNKNOWN).sum())),
@@ -87,30 +87,30 @@ def scores(results: ResultSet) -> Scores | None:
             for start, n, *rest in reliability_table(y, prob).itertuples(index=False)
         ],
         reliability_uri(y, prob),
-        referral_uri(y, prob, score, found.threshold),
-        referral_cost(y, prob, score > 0, found.threshold).words,
+        referral_uri(y, prob, score, prediction.threshold),
+        referral_cost(y, prob, score > 0, prediction.threshold).words,
         *_inside(results),
     )
 
 
 def _inside(results: ResultSet) -> tuple[list[tuple[str, str, Numeral, Numeral]], Numeral]:
-    found, words = results.localisation(), Words.of(results.kind)
-    if found is None:
+    inside, words = results.localisation(), Words.of(results.kind)
+    if inside is None:
         return [], count(0)
-    names = (name for name, *_ in found.rows(words.bag, words.instance))
+    names = (name for name, *_ in inside.rows(words.bag, words.instance))
     rows = [
-        (key, name, decimal(found.model[key]), decimal(found.middle[key]))
+        (key, name, decimal(inside.model[key]), decimal(inside.middle[key]))
         for key, name in zip(INSIDE, names, strict=True)
     ]
-    return rows, count(found.n_both_kinds)
+    return rows, count(inside.n_both_kinds)
 
 
 def _calls(results: ResultSet) -> list[tuple[str, Numeral, Numeral, Numeral]]:
-    found = results.prediction
+    prediction = results.prediction
 
     def numbers(label: int) -> tuple[Numeral, Numeral, Numeral]:
         part = results.truth == label
-        positive = found.label == 1
-        return count((part & positive).sum()), count((part & ~positive).sum()), count((part & found.refer).sum())
+        positive = prediction.label == 1
+        return count((part & positive).sum()), count((part & ~positive).sum()), count((part & prediction.refer).sum())
 
     return [("positive", *numbers(1)), ("negative", *numbers(0))]

@@ -10,7 +10,7 @@ except ImportError as error:
 
 from psimil.torchmil.dataset import BagDataset as BagDataset
 from psimil.torchmil.dataset import bags_of as bags_of
-from psimil.torchmil.fitted_head import FittedHead as FittedHead
 from psimil.torchmil.gp_head import GPHead as GPHead
+from psimil.torchmil.heads import FittedHead as FittedHead
 
 __all__ = ["BagDataset", "FittedHead", "GPHead", "bags_of"]

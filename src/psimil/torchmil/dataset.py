@@ -69,8 +69,8 @@ class BagDataset(ProcessedMILDataset):
     def _build_bag(self, name: str) -> dict[str, Any]:
         checked: Any = torch.sparse.check_sparse_tensor_invariants
         with checked(True):  # torch warns of adj where nobody says
-            found: dict[str, Any] = super()._build_bag(name)
-        return found
+            bag: dict[str, Any] = super()._build_bag(name)
+        return bag
 
     def _load_bag(self, name: str) -> dict[str, Any]:
         return dict(self._bags[name])
@@ -97,12 +97,12 @@ def bags_of(dataset: Any) -> LabelledBags:
     ([1, 0], [0, 1, 0])
     """
     names = dataset.get_bag_names() if hasattr(dataset, "get_bag_names") else range(len(dataset))
-    found = []
+    bags = []
     for number, name in enumerate(names):
         item = dataset[number]
         known = item["y_inst"].numpy().ravel() if "y_inst" in item.keys() else None
-        found.append(OneBag(str(name), item["X"].numpy(), item["Y"].item(), known))
-    return together(found)
+        bags.append(OneBag(str(name), item["X"].numpy(), item["Y"].item(), known))
+    return together(bags)
 
 
 def _along(links: Array) -> NDArray[np.int64]:

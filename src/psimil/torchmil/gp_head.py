@@ -10,7 +10,6 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 from torch.nn.functional import logsigmoid
-from torchmil.models import MILModel
 
 from psimil.estimators.parameters import options_of, resolved
 from psimil.estimators.psi_vgpmil import VGPMIL
@@ -24,14 +23,15 @@ from psimil.model.bags import Bags
 from psimil.model.kernels.torch_gram import gram, log_parameters
 from psimil.model.labels import known_labels
 from psimil.model.scaling import Scaling
+from psimil.predictive.prediction import Prediction
 from psimil.predictive.torch_gp import TorchGP, bag_bound, check_torch
-from psimil.torchmil.padded import as_bags, log_odds, there
+from psimil.torchmil.heads import Head, instance_mask
 
 if TYPE_CHECKING:
     from psimil.estimators.psi_vgpmil import PsiVGPMIL
 
 
-class GPHead(MILModel):
+class GPHead(Head):
     """VGPMIL as the last layer: its bound is the loss, and kernel, inducing points and q(v) are parameters.
 
     Parameters
@@ -85,8 +85,8 @@ class GPHead(MILModel):
             bags = Bags(X.double().numpy(), bags.offsets, bags.ids)
         scaling = Scaling.fit(bags.X)
         options = options_of(resolved(VGPMIL(**{"random_state": 0, **settings})), n_features=bags.n_features)
-        rng, told = np.random.default_rng(settings.get("random_state", 0)), Supervision(T, np.ones(len(T)))
-        gp = choose_sparse_gp(scaling.apply(bags.X), scaling, bags, told, options, rng, bags.n_instances)
+        rng, labels = np.random.default_rng(settings.get("random_state", 0)), Supervision(T, np.ones(len(T)))
+        gp = choose_sparse_gp(scaling.apply(bags.X), scaling, bags, labels, options, rng, bags.n_instances)
         return cls(TrainedModel(scaling, gp, KernelState.first(gp).posterior), len(bags), feat_ext)
 
     @classmethod
@@ -110,36 +110,29 @@ class GPHead(MILModel):
 
     def forward(self, X: Tensor, mask: Tensor | None = None) -> Tensor:
         """Log-odds (B,) of bags X (B, n, ...) with a mask (B, n), to be differentiated."""
-        where = there(X, mask)
-        return _bag_log_odds(*self._latent().moments(_features(self.feat_ext, X[where])), where.sum(1).tolist())
+        where = instance_mask(X, mask)
+        return _bag_log_odds(*self._latent().moments(self._features(X[where])), where.sum(1).tolist())
 
     def compute_loss(self, Y: Tensor, X: Tensor, mask: Tensor | None = None) -> tuple[Tensor, dict[str, Tensor]]:
         """Log-odds (B,), and minus the bound per bag given labels Y (B,): its mean over all batches is that of all."""
-        where, labels = there(X, mask), Y.reshape(-1)
+        where, labels = instance_mask(X, mask), Y.reshape(-1)
         if not torch.isin(labels, labels.new_tensor([0, 1])).all():
             raise InputError("labels of bags must be 0 or 1.")
         sizes = where.sum(1).tolist()
-        mean, variance = self._latent().moments(_features(self.feat_ext, X[where]))
+        mean, variance = self._latent().moments(self._features(X[where]))
         each = zip(torch.split(mean, sizes), torch.split(variance, sizes), labels.tolist(), strict=True)
         bounds = torch.stack([bag_bound(mu, s2, int(label)) for mu, s2, label in each])
         U = self._spread()
         kl = 0.5 * (U.square().sum() + self.q_mean.square().sum() - len(U)) - self.q_spread.diagonal().sum()
         with torch.no_grad():
-            found = _bag_log_odds(mean, variance, sizes)
-        return found, {"negative_bound": kl / self.n_bags - bounds.mean()}
+            log_odds = _bag_log_odds(mean, variance, sizes)
+        return log_odds, {"negative_bound": kl / self.n_bags - bounds.mean()}
 
-    def predict(
-        self, X: Tensor, mask: Tensor | None = None, return_inst_pred: bool = True
-    ) -> Tensor | tuple[Tensor, Tensor]:
-        """Log-odds (B,) of the bags and, if asked for, (B, n) of their instances, minus infinity in the padding.
+    def _prediction(self, bags: Bags) -> Prediction:
+        return self.model.predict(bags)
 
-        They are those of :attr:`model`, without a gradient; the sigmoid makes probabilities of them.
-        """
-        where = there(X, mask)
-        with torch.no_grad():
-            features = _features(self.feat_ext, X[where])
-        found = log_odds(self.model.predict(as_bags(features, where)), where)
-        return found if return_inst_pred else found[0]
+    def _features(self, instances: Tensor) -> Tensor:
+        return _features(self.feat_ext, instances)
 
     def _spread(self) -> Tensor:
         return torch.triu(self.q_spread, 1) + torch.diag(self.q_spread.diagonal().exp())
@@ -158,8 +151,8 @@ class GPHead(MILModel):
 def _features(feat_ext: torch.nn.Module, instances: Tensor) -> Tensor:
     """(N, D) features of instances (N, ...), which are given in the precision of the network."""
     weight = next(feat_ext.parameters(), None)
-    found: Tensor = feat_ext(instances if weight is None else instances.to(weight))
-    return found
+    features: Tensor = feat_ext(instances if weight is None else instances.to(weight))
+    return features
 
 
 def _bag_log_odds(mean: Tensor, variance: Tensor, sizes: list[int]) -> Tensor:

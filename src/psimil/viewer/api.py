@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import gzip
 import secrets
-import sys
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
-import numpy as np
 from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Header, HTTPException, Path, Query, Response
-from numpy.typing import NDArray
 
-from psimil.figures.png import encode_png, grid
 from psimil.foundations.errors import PsimilError
 from psimil.results.feedback import Feedback
 from psimil.viewer.schemas import KEY, BagDetails, BagList, GivenFeedback, Problem, StoredFeedback, Summary, Token
@@ -87,7 +83,7 @@ def bag_routes(state: ViewerState) -> APIRouter:
     def _bag(
         key: KeyPath, sort: Sorting = Sorting.probability, descending: bool = True, show: Shown = Shown.all
     ) -> BagDetails:
-        return bag_details(state, numbered(state, key), sort, descending, show)
+        return bag_details(state, bag_number(state, key), sort, descending, show)
 
     return routes
 
@@ -97,7 +93,7 @@ def picture_routes(state: ViewerState, *, local: bool) -> APIRouter:
     routes = APIRouter(responses=WRONG | UNKNOWN)
     limiter: list[CapacityLimiter] = []
 
-    async def aside(work: Any, *arguments: Any) -> Any:
+    async def in_thread(work: Any, *arguments: Any) -> Any:
         if not limiter:
             limiter.append(CapacityLimiter(READERS))
         return await to_thread.run_sync(work, *arguments, limiter=limiter[0])
@@ -106,10 +102,10 @@ def picture_routes(state: ViewerState, *, local: bool) -> APIRouter:
         "/api/bags/{key}/slices/{index}", response_class=Response, responses=_binary("application/octet-stream")
     )
     async def _slice(key: KeyPath, index: Index, accept_encoding: Annotated[str, Header()] = "") -> Response:
-        number = numbered(state, key)
-        demand_instance(state, number, index, "slice")
+        number = bag_number(state, key)
+        check_instance(state, number, index, "slice")
         packed = not local and accepts_gzip(accept_encoding)  # packing takes longer than a local connection
-        data = await aside(_slice_bytes, state, number, index, packed)
+        data = await in_thread(_slice_bytes, state, number, index, packed)
         if data is None:
             raise HTTPException(404, "this bag has no slices in Hounsfield units.")
         headers = {"Vary": "Accept-Encoding"} | ({"Content-Encoding": "gzip"} if packed else {})
@@ -117,11 +113,9 @@ def picture_routes(state: ViewerState, *, local: bool) -> APIRouter:
 
     @routes.get("/api/bags/{key}/sprite", response_class=Response, responses=_binary("image/png"))
     async def _sprite(key: KeyPath) -> Response:
-        number = numbered(state, key)
-        images = state.results.images
-        if images is None:
+        data = await in_thread(state.sprite, bag_number(state, key))
+        if data is None:
             raise HTTPException(404, "this bag has no pictures.")
-        data = await aside(lambda: encode_png(grid(images[state.results.instances_of(number)])))
         return Response(data, media_type="image/png")
 
     return routes
@@ -133,15 +127,15 @@ def feedback_routes(state: ViewerState) -> APIRouter:
 
     @routes.post("/api/feedback")
     def _feedback(given: GivenFeedback) -> StoredFeedback:
-        number = numbered(state, given.bag)
+        number = bag_number(state, given.bag)
         if given.instance is not None:
-            demand_instance(state, number, given.instance, "instance")
+            check_instance(state, number, given.instance, "instance")
         entry = Feedback(
             state.ids[number],
             given.instance,
             given.verdict,
             cleaned(given.note),
-            state.called(number, given.instance),
+            state.results.estimate(number, given.instance)["label"],
             datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
             {effect.name: effect.value for effect in state.results.effects_of(number, given.instance)},
         )
@@ -155,15 +149,14 @@ def feedback_routes(state: ViewerState) -> APIRouter:
     return routes
 
 
-def numbered(state: ViewerState, key: str) -> int:
+def bag_number(state: ViewerState, key: str) -> int:
     """Number of the bag with this key; 404 when there is none."""
-    number = state.number(key)
-    if number is None:
+    if key not in state.numbers:
         raise HTTPException(404, "no such bag.")
-    return number
+    return state.numbers[key]
 
 
-def demand_instance(state: ViewerState, number: int, index: int, noun: str) -> None:
+def check_instance(state: ViewerState, number: int, index: int, noun: str) -> None:
     """404 when the bag has no instance of this index."""
     rows = state.results.instances_of(number)
     if index >= rows.stop - rows.start:
@@ -179,8 +172,8 @@ def cleaned(note: str) -> str:
     'left side\nsmall'
     """
     lines = note.replace("\r\n", "\n").replace("\r", "\n")
-    kept = (c for c in lines if c in "\n\t" or not (ord(c) < 32 or 127 <= ord(c) < 160 or 0xD800 <= ord(c) < 0xE000))
-    return "".join(kept).strip()
+    shown = (c for c in lines if c in "\n\t" or not (ord(c) < 32 or 127 <= ord(c) < 160 or 0xD800 <= ord(c) < 0xE000))
+    return "".join(shown).strip()
 
 
 def accepts_gzip(header: str) -> bool:
@@ -199,8 +192,8 @@ def accepts_gzip(header: str) -> bool:
 
 
 def _slice_bytes(state: ViewerState, number: int, index: int, packed: bool) -> bytes | None:
-    hu: NDArray[np.int16] | None = state.slice(number, index)
+    hu = state.slice(number, index)
     if hu is None:
         return None
-    data = (hu if sys.byteorder == "little" else hu.byteswap()).tobytes()
+    data = hu.astype("<i2", copy=False).tobytes()
     return gzip.compress(data, compresslevel=1, mtime=0) if packed else data

@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException
 
 from psimil.report.calls import NOTE
 from psimil.version import VERSION
-from psimil.viewer.api import KeyPath, bag_routes, feedback_routes, numbered, picture_routes, session_routes
+from psimil.viewer.api import KeyPath, bag_number, bag_routes, feedback_routes, picture_routes, session_routes
 from psimil.viewer.security import Guard
 from psimil.viewer.settings import Settings
 from psimil.viewer.state import ViewerState
@@ -89,7 +89,7 @@ def page_routes(state: ViewerState) -> APIRouter:
 
     @routes.get("/bag/{key}")
     def _bag(key: KeyPath) -> HTMLResponse:
-        numbered(state, key)
+        bag_number(state, key)
         return page("bag.html")
 
     @routes.get("/static/{name}")
@@ -103,15 +103,12 @@ def page_routes(state: ViewerState) -> APIRouter:
 
 async def _refused(_: Request, error: Any) -> JSONResponse:
     words = {404: "there is nothing here.", 405: "this method is not allowed here."}
-    ours = words.get(error.status_code, "refused.") if error.detail == _phrase(error.status_code) else error.detail
+    is_default = error.detail == HTTPStatus(error.status_code).phrase
+    ours = words.get(error.status_code, "refused.") if is_default else error.detail
     return JSONResponse({"error": ours}, error.status_code, headers=error.headers)
 
 
 async def _not_valid(_: Request, error: Any) -> JSONResponse:
     """Which fields are wrong; what was sent is not repeated."""
-    wrong = sorted({str(part) for found in error.errors() for part in found["loc"]} & NAMES)
+    wrong = sorted({str(part) for problem in error.errors() for part in problem["loc"]} & NAMES)
     return JSONResponse({"error": f"not valid: {', '.join(wrong) or 'the request'}."}, 422)
-
-
-def _phrase(status: int) -> str:
-    return HTTPStatus(status).phrase

@@ -84,10 +84,10 @@ class FeedbackStore:
 def _identity(directory: Path) -> tuple[int, ...] | None:
     """What tells the results file in a folder from one that takes its place; None without a file."""
     try:
-        found = os.stat(directory / RESULTS)
+        status = os.stat(directory / RESULTS)
     except OSError:
         return None
-    return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size
+    return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size
 
 
 def _by_bag(entries: dict[Place, Feedback]) -> dict[str, dict[int | None, Feedback]]:

@@ -5,14 +5,11 @@ from __future__ import annotations
 import secrets
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from ipaddress import ip_address
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 EVERYWHERE = ("0.0.0.0", "::")
-
-
-def _secret() -> str:
-    return secrets.token_urlsafe(32)
 
 
 @dataclass(frozen=True)
@@ -37,8 +34,8 @@ class Settings:
     port: int
     host: str = "127.0.0.1"
     show_ids: bool = False
-    token: str = field(default_factory=_secret, repr=False)
-    session: str = field(default_factory=_secret, repr=False)
+    token: str = field(default_factory=partial(secrets.token_urlsafe, 32), repr=False)
+    session: str = field(default_factory=partial(secrets.token_urlsafe, 32), repr=False)
 
     @property
     def cookie(self) -> str:

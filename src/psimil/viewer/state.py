@@ -1,17 +1,23 @@
-"""What the viewer shows: one result set under keys that mean nothing, its feedback and its scans."""
+"""What the viewer shows: one result set under keys that mean nothing, its feedback, its scans and pictures."""
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from psimil.report.pictures import encode_png
 from psimil.results.result_set import ResultSet
 from psimil.viewer.feedback_store import FeedbackStore
 from psimil.viewer.volumes import Volumes
+
+if TYPE_CHECKING:
+    from psimil.ct.dicom.headers import Header
+
+COLUMNS = 16  # of a sprite
 
 
 class ViewerState:
@@ -33,35 +39,41 @@ class ViewerState:
         self.ids = tuple(str(identifier) for identifier in results.prediction.ids)
         plain = show_ids or results.kind == "ct"
         self.names = self.ids if plain else tuple(f"bag {number}" for number in range(1, len(results) + 1))
-        self._numbers = {key: number for number, key in enumerate(self.keys)}
+        self.numbers = {key: number for number, key in enumerate(self.keys)}
 
-    def number(self, key: str) -> int | None:
-        """Number of the bag with this key."""
-        return self._numbers.get(key)
-
-    def called(self, number: int, instance: int | None = None) -> int:
-        """What the model calls a bag, or one of its instances: 0 or 1."""
-        label: int = self.results.estimate(number, instance)["label"]
-        return label
-
-    def shape(self, number: int) -> tuple[int, int] | None:
-        """Rows and columns of the slices in Hounsfield units, or None when there are none."""
-        series = self.results.series[number]
-        return self.volumes.shape(series) if self.volumes is not None and series else None
-
-    def spacing(self, number: int) -> tuple[float, float] | None:
-        """Millimetres between rows and columns of the slices in Hounsfield units, or None when they are unknown."""
-        return None if self.volumes is None else self.volumes.spacing(self.results.series[number])
+    def header(self, number: int) -> Header | None:
+        """Header of the slices in Hounsfield units of a bag, or None when there are none."""
+        return None if self.volumes is None else self.volumes.header(self.results.series[number])
 
     def orientation(self, number: int) -> Sequence[float] | None:
         """(6,) ImageOrientationPatient of what is shown of a scan: of its files where they are at hand."""
-        if self.volumes is None or self.shape(number) is None:
-            return self.results.orientation_of(number)
-        return self.volumes.orientation(self.results.series[number])
+        header = self.header(number)
+        return self.results.orientation_of(number) if header is None else header.orientation
 
     def slice(self, number: int, index: int) -> NDArray[np.int16] | None:
         """(rows, columns) Hounsfield units of one slice of a bag, or None when there are none."""
-        positions: NDArray[Any] | None = self.results.positions
-        if self.volumes is None or positions is None or self.shape(number) is None:
+        positions, series = self.results.positions, self.results.series[number]
+        if self.volumes is None or positions is None or self.header(number) is None:
             return None
-        return self.volumes.slice(self.results.series[number], positions[self.results.instances_of(number)], index)
+        return self.volumes.slice(series, positions[self.results.instances_of(number)], index)
+
+    def sprite(self, number: int) -> bytes | None:
+        """All thumbnails of a bag in one PNG picture, ``COLUMNS`` in a row, or None when there are none."""
+        if self.results.images is None:
+            return None
+        return encode_png(grid(self.results.images[self.results.instances_of(number)]))
+
+
+def grid(images: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Pictures (n, h, w) side by side in rows of ``COLUMNS``; what is left of the last row is black.
+
+    Examples
+    --------
+    >>> grid(np.ones((17, 2, 3), np.uint8)).shape
+    (4, 48)
+    """
+    n, height, width = images.shape
+    rows = -(-n // COLUMNS)
+    cells = np.zeros((rows * COLUMNS, height, width), np.uint8)
+    cells[:n] = images
+    return cells.reshape(rows, COLUMNS, height, width).swapaxes(1, 2).reshape(rows * height, COLUMNS * width)

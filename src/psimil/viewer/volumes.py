@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +16,7 @@ from numpy.typing import NDArray
 from psimil.foundations.errors import InputError
 
 if TYPE_CHECKING:
+    from psimil.ct.dicom.headers import Header
     from psimil.ct.scans.cohort import ReadingRules
     from psimil.ct.scans.scan import Scan
     from psimil.ct.scans.study import Series
@@ -34,7 +37,7 @@ class Volumes:
 
     Examples
     --------
-    >>> Volumes({}, lambda series: None).shape("a1") is None
+    >>> Volumes({}, lambda series: None).header("a1") is None
     True
     """
 
@@ -42,7 +45,7 @@ class Volumes:
         self, series: Mapping[str, Series], read: Callable[[Series], Scan], max_bytes: int = MAX_BYTES
     ) -> None:
         self._series, self._read, self._max_bytes = series, read, max_bytes
-        self._kept: OrderedDict[str, Scan | None] = OrderedDict()
+        self._scans: OrderedDict[str, Scan | None] = OrderedDict()
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -52,21 +55,12 @@ class Volumes:
     @property
     def nbytes(self) -> int:
         """Bytes of the scans in memory."""
-        return sum(_size(scan) for scan in self._kept.values())
+        return sum(scan.hu.nbytes for scan in self._scans.values() if scan is not None)
 
-    def shape(self, series: str) -> tuple[int, int] | None:
-        """Rows and columns of the slices of a series, or None when the folder does not have it."""
-        found = self._series.get(series)
-        return None if found is None or not found.slices else (found.slices[0].rows, found.slices[0].columns)
-
-    def orientation(self, series: str) -> tuple[float, ...] | None:
-        """(6,) ImageOrientationPatient of a series, whose slices share it; None where the files do not say."""
-        return None if self.shape(series) is None else self._series[series].slices[0].orientation
-
-    def spacing(self, series: str) -> tuple[float, float] | None:
-        """Millimetres between rows and between columns of a series; None where the files do not say."""
-        found = None if self.shape(series) is None else self._series[series].slices[0].spacing
-        return (found[0], found[1]) if found is not None and 0 < min(found) and max(found) < FARTHEST else None
+    def header(self, series: str) -> Header | None:
+        """Header of the slices of a series, which share size and orientation, or None when the folder has none."""
+        slices = self._series[series].slices if series in self._series else ()
+        return slices[0] if slices else None
 
     def slice(self, series: str, positions: NDArray[Any], number: int) -> NDArray[np.int16] | None:
         """One slice, or None when the files are not those of the prediction any more.
@@ -84,31 +78,34 @@ class Volumes:
         scan = self._scan(series)
         if scan is None or len(scan) != len(positions) or not np.allclose(scan.positions, positions, 0, TOLERANCE):
             return None
-        found: NDArray[np.int16] = scan.hu[number]
-        return found
+        hu: NDArray[np.int16] = scan.hu[number]
+        return hu
 
     def _scan(self, series: str) -> Scan | None:
         with self._lock:  # one scan is read at a time: many at once would not fit in memory
-            if series in self._kept:
-                self._kept.move_to_end(series)
-                return self._kept[series]
+            if series in self._scans:
+                self._scans.move_to_end(series)
+                return self._scans[series]
             self._make_room(series)
             try:
-                self._kept[series] = self._read(self._series[series])
+                self._scans[series] = self._read(self._series[series])
             except (InputError, OSError, KeyError):
-                self._kept[series] = None
-            return self._kept[series]
+                self._scans[series] = None
+            return self._scans[series]
 
     def _make_room(self, series: str) -> None:
-        found = self._series.get(series)
-        shape = self.shape(series) or (0, 0)
-        wanted = 0 if found is None else 2 * found.n_slices * shape[0] * shape[1]
-        while self._kept and self.nbytes + wanted > self._max_bytes:
-            self._kept.popitem(last=False)
+        header = self.header(series)
+        wanted = 0 if header is None else 2 * self._series[series].n_slices * header.rows * header.columns
+        while self._scans and self.nbytes + wanted > self._max_bytes:
+            self._scans.popitem(last=False)
 
 
-def _size(scan: Scan | None) -> int:
-    return 0 if scan is None else scan.hu.nbytes
+def spacing_of(header: Header | None) -> tuple[float, float] | None:
+    """Millimetres between rows and between columns of a slice; None where its file does not say or cannot be right."""
+    spacing = None if header is None else header.spacing
+    if spacing is None or min(spacing) <= 0 or max(spacing) >= FARTHEST:
+        return None
+    return spacing[0], spacing[1]
 
 
 def volumes_of(directory: Path, wanted: Sequence[str], rules: ReadingRules, hasher: Callable[[str], str]) -> Volumes:
@@ -126,16 +123,11 @@ def volumes_of(directory: Path, wanted: Sequence[str], rules: ReadingRules, hash
     InputError
         When the folder is not there.
     """
-    from dataclasses import replace
-
     from psimil.ct.scans.index import index_folder
     from psimil.ct.scans.series import read_series
 
     index = index_folder(directory, hasher=hasher, modalities=rules.modalities, limits=rules.limits)
-    found = {part.id: part for study in index.studies for part in study.series if part.usable}
-    kept = {name: replace(found[name], problems=(), notes=()) for name in wanted if name in found}
-
-    def read(series: Series) -> Scan:
-        return read_series(series, skip_bad=True, modalities=rules.modalities, limits=rules.limits)
-
-    return Volumes(kept, read)
+    ids = set(wanted)
+    series = [part for study in index.studies for part in study.series if part.usable and part.id in ids]
+    read = partial(read_series, skip_bad=True, modalities=rules.modalities, limits=rules.limits)
+    return Volumes({part.id: replace(part, problems=(), notes=()) for part in series}, read)

@@ -14,9 +14,8 @@ import pytest
 
 from faulty_proxy import message
 from orthanc import orthanc, why_not
-from psimil.ct.dicomweb.archive import MOST_IMAGES, PAGE, Archive, Instance
+from psimil.ct.dicomweb.archive import MOST_IMAGES, PAGE, Archive, Instance, one_part, only_part
 from psimil.ct.dicomweb.connection import PASSWORD, USER, Connection
-from psimil.ct.dicomweb.multipart import one_part, only_part
 from psimil.foundations.errors import DataWarning, InputError, ServerFault
 
 IMAGE = Instance("1.2", "1.2.3", "1.2.3.4")

@@ -51,5 +51,7 @@ def test_a_strip_shows_its_pixels_and_has_a_uid_of_its_own(tmp_path):
     np.testing.assert_array_equal(dataset.pixel_array, pixels)
     assert dataset.SOPInstanceUID == scan(model="sha256:a").uid("strip") != scan(model="sha256:a").uid("report")
     assert "Research use only" in dataset.DerivationDescription and not dataset.PatientName
+    write_strip(tmp_path / "again.dcm", scan(model="sha256:a"), pixels, when=WHEN)
+    assert (tmp_path / "again.dcm").read_bytes() == (tmp_path / "s.dcm").read_bytes()
     with pytest.raises(InputError, match="BurnedInAnnotation"):
         write_strip(tmp_path / "t.dcm", scan(), pixels, when=WHEN, burned_in=True)

@@ -1,9 +1,11 @@
+import os
+
 import numpy as np
 import pytest
 
 from ct_files import head
 from psimil.ct.dicom.folder import Limits
-from psimil.ct.scans.series import read_nifti, read_series
+from psimil.ct.scans.series import read_series
 from psimil.foundations.errors import InputError
 
 nibabel = pytest.importorskip("nibabel")
@@ -50,17 +52,17 @@ def test_the_orientation_is_that_of_the_affine_and_unknown_without_one(tmp_path)
     nibabel.save(image, tmp_path / "a.nii")
     # Columns run against the first axis of the file: to the left and, turned, to the front.
     expected = (np.cos(0.1745), np.sin(0.1745), 0, -np.sin(0.1745), np.cos(0.1745), 0)
-    np.testing.assert_allclose(read_nifti(tmp_path / "a.nii", hasher=str).orientation, expected, atol=1e-6)
+    np.testing.assert_allclose(read_series(tmp_path / "a.nii", hasher=str).orientation, expected, atol=1e-6)
     image.set_sform(None, 0)
     image.set_qform(None, 0)
     nibabel.save(image, tmp_path / "b.nii")
-    assert read_nifti(tmp_path / "b.nii", hasher=str).orientation is None
+    assert read_series(tmp_path / "b.nii", hasher=str).orientation is None
 
 
 def test_values_are_clipped_and_holes_are_air(tmp_path):
     hu = volume().astype(np.float32)
     hu[0, 0, :4] = [np.nan, -3024, 9000, 40.4]
-    scan = read_nifti(write(tmp_path / "a.nii", hu, dtype=np.float32), hasher=str)
+    scan = read_series(write(tmp_path / "a.nii", hu, dtype=np.float32), hasher=str)
     assert scan.hu[0, 0, :4].tolist() == [-1024, -1024, 3071, 40]
 
 
@@ -69,10 +71,10 @@ def test_a_fourth_axis_of_one_is_accepted(tmp_path):
     for n, ok in ((1, True), (2, False)):
         nibabel.save(nibabel.Nifti1Image(np.stack([ras] * n, -1), np.eye(4)), tmp_path / "a.nii")
         if ok:
-            np.testing.assert_array_equal(read_nifti(tmp_path / "a.nii", hasher=str).hu, volume())
+            np.testing.assert_array_equal(read_series(tmp_path / "a.nii", hasher=str).hu, volume())
         else:
             with pytest.raises(InputError, match=r"expected one volume"):
-                read_nifti(tmp_path / "a.nii", hasher=str)
+                read_series(tmp_path / "a.nii", hasher=str)
 
 
 @pytest.mark.parametrize("ending", ["nii", "nii.gz"])
@@ -88,8 +90,9 @@ def test_damaged_files_are_refused_without_their_name(tmp_path, ending):
 def test_limits_hold_before_anything_is_unpacked(tmp_path):
     path = write(tmp_path / "a.nii.gz", volume())
     with pytest.raises(InputError, match=r"above the limit of 0 MB"):
-        read_nifti(path, hasher=str, limits=Limits(scan_bytes=1000))
+        read_series(path, hasher=str, limits=Limits(scan_bytes=1000))
     with pytest.raises(InputError, match=r"above the limit"):
-        read_nifti(path, hasher=str, limits=Limits(side=8))
+        read_series(path, hasher=str, limits=Limits(side=8))
+    os.mkfifo(tmp_path / "pipe.nii")
     with pytest.raises(InputError, match=r"not a regular file"):
-        read_nifti(tmp_path / "gone.nii")
+        read_series(tmp_path / "pipe.nii")

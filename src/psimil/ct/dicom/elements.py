@@ -21,7 +21,7 @@ UNDEFINED = 0xFFFFFFFF
 IMPLICIT, BIG = "1.2.840.10008.1.2", "1.2.840.10008.1.2.2"
 DEFLATED = "1.2.840.10008.1.2.1.99"
 META_CLASS, META_SYNTAX = 0x00020002, 0x00020010
-ITEM, ITEM_END, SEQUENCE_END = 0xFFFEE000, 0xFFFEE00D, 0xFFFEE0DD
+ITEM, SEQUENCE_END = 0xFFFEE000, 0xFFFEE0DD
 PIXELS = (0x7FE00008, 0x7FE00009, 0x7FE00010)
 LONG = frozenset((b"OB", b"OD", b"OF", b"OL", b"OV", b"OW", b"SQ", b"SV", b"UC", b"UN", b"UR", b"UT", b"UV"))
 TEXT_INTEGERS = frozenset((0x00200013, 0x00280008))  # InstanceNumber, NumberOfFrames: IS, all others are binary
@@ -110,17 +110,14 @@ def read_meta(data: bytes) -> tuple[Elements, int]:
     if data[128:132] != b"DICM":
         raise InputError("not a DICOM file (no DICM marker).")
     values: dict[int, bytes] = {}
-    place, short = 132, Struct("<HH2sH")
+    place = 132
     while data[place : place + 2] == b"\x02\x00":
         if place + 12 > len(data):
             raise MoreBytes
-        _, element, vr, length = short.unpack_from(data, place)
-        place += 8
-        if vr in LONG:
-            length = int.from_bytes(data[place : place + 4], "little")
-            place += 4
-        if 0x00020000 | element in (META_CLASS, META_SYNTAX):
-            values[0x00020000 | element] = data[place : place + min(length, MAX_VALUE)]
+        tag = 0x00020000 | int.from_bytes(data[place + 2 : place + 4], "little")
+        _, length, place = _vr_and_length(data, place, True, "<")
+        if tag in (META_CLASS, META_SYNTAX):
+            values[tag] = data[place : place + min(length, MAX_VALUE)]
         place += length
     if place > len(data):
         raise MoreBytes
@@ -173,7 +170,7 @@ def read_elements(data: bytes, start: int, syntax: str, wanted: Collection[int])
             elif tag == ITEM and len(levels) == 1:
                 groups.get(levels[0][2], []).append({})
             continue
-        vr, length, place = _opened(data, place, explicit, order)
+        vr, length, place = _vr_and_length(data, place, explicit, order)
         if tag in PIXELS and not levels:
             shared, frames = (
                 tuple(Elements(item, order == "<") for item in groups[key]) for key in (SHARED, PER_FRAME)
@@ -201,7 +198,7 @@ def _group(groups: dict[int, list[dict[int, bytes]]], path: list[int], tag: int)
     return groups[path[0]][-1]
 
 
-def _opened(data: bytes, place: int, explicit: bool, order: str) -> tuple[bytes, int, int]:
+def _vr_and_length(data: bytes, place: int, explicit: bool, order: str) -> tuple[bytes, int, int]:
     """Value representation (empty when implicit), length, and place of the value of an element."""
     vr, (short, long) = data[place + 4 : place + 6], LENGTHS[order]
     if not explicit or not _is_vr(vr):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 import zlib
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from psimil.ct.dicom.elements import DEFLATED, META_CLASS, META_SYNTAX, Elements, MoreBytes, read_elements, read_meta
@@ -13,27 +14,25 @@ from psimil.ct.dicom.folder import LIMITS, Limits, SliceFile, open_file
 from psimil.foundations.errors import InputError
 
 FIRST_BYTES = 1 << 14  # most headers end before
-SOP_CLASS, SOP_INSTANCE, STUDY, SERIES, FRAME_OF_REFERENCE = 0x00080016, 0x00080018, 0x0020000D, 0x0020000E, 0x00200052
-IMAGE_TYPE, MODALITY, NUMBER = 0x00080008, 0x00080060, 0x00200013
-POSITION, ORIENTATION, THICKNESS, SPACING = 0x00200032, 0x00200037, 0x00180050, 0x00280030
-KERNEL, CONTRAST, BURNED_IN, BODY_PART = 0x00181210, 0x00180010, 0x00280301, 0x00180015
-SAMPLES, PHOTOMETRIC, FRAMES, ROWS, COLUMNS = 0x00280002, 0x00280004, 0x00280008, 0x00280010, 0x00280011
-ALLOCATED, STORED, SIGNED = 0x00280100, 0x00280101, 0x00280103
-PADDING, PADDING_LIMIT, INTERCEPT, SLOPE = 0x00280120, 0x00280121, 0x00281052, 0x00281053
-WANTED = frozenset(
-    (SOP_CLASS, SOP_INSTANCE, STUDY, SERIES, FRAME_OF_REFERENCE, IMAGE_TYPE, MODALITY, NUMBER, POSITION,
-     ORIENTATION, THICKNESS, SPACING, KERNEL, CONTRAST, BURNED_IN, BODY_PART, SAMPLES, PHOTOMETRIC, FRAMES, ROWS,
-     COLUMNS, ALLOCATED, STORED, SIGNED, PADDING, PADDING_LIMIT, INTERCEPT, SLOPE)
-)  # fmt: skip
-GROUPS = {
-    "position": (POSITION, 3), "orientation": (ORIENTATION, 6), "spacing": (SPACING, 2), "thickness": (THICKNESS, 1),
-    "slope": (SLOPE, 1), "intercept": (INTERCEPT, 1),
-}  # fmt: skip
+ALLOCATED, STORED, PADDING, PADDING_LIMIT = 0x00280100, 0x00280101, 0x00280120, 0x00280121
 MULTIFRAME_CLASSES = "1.2.840.10008.5.1.4.1.1.2."
 INFLATED_AT_A_TIME = 1 << 20
 PROGRAMS = (b"MZ", b"\x7fELF")
 SHARP_WORDS = ("BONE", "EDGE", "LUNG", "SHARP", "DETAIL", "ULTRA")
 SHARP_NUMBER = re.compile(r"\b[BHJTU][A-Z]?(?:[6-9]\d)|\bFC(?:3\d|8\d)")  # Siemens, Canon
+
+
+def _read(tag: int, value: Callable[[Elements, int], Any], default: Any = None, *, shown: bool = False) -> Any:
+    """A field of a header that an element has; ``value`` reads it, and gives None where ``default`` is to stand."""
+    return field(default=default, repr=shown, metadata={"tag": tag, "value": value})
+
+
+def _upper(elements: Elements, tag: int) -> str:
+    return elements.text(tag).upper()
+
+
+def _some(n: int) -> Callable[[Elements, int], tuple[float, ...] | None]:
+    return lambda elements, tag: elements.numbers(tag, n)
 
 
 @dataclass(frozen=True)
@@ -57,37 +56,39 @@ class Header:
     """
 
     file: SliceFile = field(repr=False)
-    sop_class: str = field(default="", repr=False)
-    sop_instance: str = field(default="", repr=False)
-    study: str = field(default="", repr=False)
-    series: str = field(default="", repr=False)
-    frame_of_reference: str = field(default="", repr=False)
+    sop_class: str = _read(0x00080016, Elements.text, "")
+    sop_instance: str = _read(0x00080018, Elements.text, "")
+    study: str = _read(0x0020000D, Elements.text, "")
+    series: str = _read(0x0020000E, Elements.text, "")
+    frame_of_reference: str = _read(0x00200052, Elements.text, "")
     syntax: str = field(default="", repr=False)
-    modality: str = field(default="", repr=False)
-    image_type: tuple[str, ...] = field(default=(), repr=False)
-    photometric: str = field(default="", repr=False)
-    rows: int = 0
-    columns: int = 0
-    frames: int = 1
+    modality: str = _read(0x00080060, _upper, "")
+    image_type: tuple[str, ...] = _read(
+        0x00080008, lambda elements, tag: tuple(word.strip().upper() for word in elements.text(tag).split("\\")), ()
+    )
+    photometric: str = _read(0x00280004, _upper, "")
+    rows: int = _read(0x00280010, Elements.whole, 0, shown=True)
+    columns: int = _read(0x00280011, Elements.whole, 0, shown=True)
+    frames: int = _read(0x00280008, Elements.whole, 1, shown=True)
     frame: int | None = None
-    samples: int = 1
+    samples: int = _read(0x00280002, lambda elements, tag: elements.whole(tag) or None, 1, shown=True)
     bits_allocated: int = 16
     bits_stored: int = 16
-    signed: bool = False
+    signed: bool = _read(0x00280103, lambda elements, tag: elements.whole(tag) == 1, False, shown=True)
     little: bool = True
-    slope: float | None = None
-    intercept: float | None = None
+    slope: float | None = _read(0x00281053, Elements.number, shown=True)
+    intercept: float | None = _read(0x00281052, Elements.number, shown=True)
     padding: int | None = None
     padding_limit: int | None = None
-    position: tuple[float, ...] | None = field(default=None, repr=False)
-    orientation: tuple[float, ...] | None = None
-    instance_number: int | None = field(default=None, repr=False)
-    thickness: float | None = None
-    spacing: tuple[float, ...] | None = None
-    sharp: bool | None = None
-    contrast: bool = False
-    burned_in: bool = False
-    body_part: str = field(default="", repr=False)
+    position: tuple[float, ...] | None = _read(0x00200032, _some(3))
+    orientation: tuple[float, ...] | None = _read(0x00200037, _some(6), shown=True)
+    instance_number: int | None = _read(0x00200013, Elements.whole)
+    thickness: float | None = _read(0x00180050, Elements.number, shown=True)
+    spacing: tuple[float, ...] | None = _read(0x00280030, _some(2), shown=True)
+    sharp: bool | None = _read(0x00181210, lambda elements, tag: _is_sharp(_upper(elements, tag)), shown=True)
+    contrast: bool = _read(0x00180010, lambda elements, tag: bool(elements.text(tag)), False, shown=True)
+    burned_in: bool = _read(0x00280301, lambda elements, tag: _upper(elements, tag) == "YES", False, shown=True)
+    body_part: str = _read(0x00180015, Elements.text, "")
     pixel_place: int = field(default=0, repr=False)
     pixel_length: int = field(default=0, repr=False)
     notes: tuple[str, ...] = ()
@@ -101,6 +102,11 @@ class Header:
     def frame_bytes(self) -> int:
         """Bytes of one uncompressed image."""
         return self.rows * self.columns * self.samples * self.bits_allocated // 8
+
+
+READ = {item.name: (item.metadata["tag"], item.metadata["value"]) for item in fields(Header) if item.metadata}
+OF_FRAMES = {name: READ[name] for name in ("position", "orientation", "spacing", "thickness", "slope", "intercept")}
+WANTED = frozenset((ALLOCATED, STORED, PADDING, PADDING_LIMIT, *(tag for tag, _ in READ.values())))
 
 
 def read_headers(file: SliceFile, limits: Limits = LIMITS) -> tuple[Header, ...]:
@@ -130,7 +136,7 @@ def read_headers(file: SliceFile, limits: Limits = LIMITS) -> tuple[Header, ...]
         raise InputError(f"file is above the limit of {limits.multiframe_bytes >> 20} MB.")
     descriptor = open_file(file.path)
     try:
-        data, elements, meta = _walked(descriptor, file.size, limits)
+        data, elements, meta = _read_to_pixels(descriptor, file.size, limits)
     finally:
         os.close(descriptor)
     header = _header(file, elements, meta, data[:4])
@@ -155,18 +161,18 @@ def _check(header: Header, limits: Limits) -> None:
 
 def _of_frames(header: Header, elements: Elements) -> tuple[Header, ...]:
     """A header for each frame of a multi-frame file, from the groups that all frames share and from its own."""
-    own = [_grouped(frame) for frame in elements.frames]
+    own = [_values(frame, OF_FRAMES) for frame in elements.frames]
     if own and len(own) != header.frames:
         raise InputError(f"{len(own)} groups describe {header.frames} frames.")
     if not own:  # the position in the header cannot be that of every frame
         header, own = replace(header, position=None), [{}] * header.frames
-    shared = _grouped(elements.shared[0]) if elements.shared else {}
+    shared = _values(elements.shared[0], OF_FRAMES) if elements.shared else {}
     return tuple(replace(header, frame=number, **(shared | values)) for number, values in enumerate(own, start=1))
 
 
-def _grouped(group: Elements) -> dict[str, Any]:
-    read = {name: group.number(tag) if n == 1 else group.numbers(tag, n) for name, (tag, n) in GROUPS.items()}
-    return {name: value for name, value in read.items() if value is not None}
+def _values(elements: Elements, wanted: Mapping[str, tuple[int, Callable[[Elements, int], Any]]]) -> dict[str, Any]:
+    """What elements say, by field of a header; what they do not say is left out."""
+    return {name: value for name, (tag, read) in wanted.items() if (value := read(elements, tag)) is not None}
 
 
 def inflated(data: bytes, start: int, limits: Limits = LIMITS) -> bytes:
@@ -199,7 +205,7 @@ def _inflated_size(packed: bytes, limit: int) -> int:
     return total
 
 
-def _walked(descriptor: int, size: int, limits: Limits) -> tuple[bytes, Elements, Elements]:
+def _read_to_pixels(descriptor: int, size: int, limits: Limits) -> tuple[bytes, Elements, Elements]:
     """Bytes at hand, elements and file meta information; more bytes are fetched until the pixel data is reached."""
     n = FIRST_BYTES
     while True:
@@ -221,40 +227,18 @@ def _walked(descriptor: int, size: int, limits: Limits) -> tuple[bytes, Elements
 def _header(file: SliceFile, elements: Elements, meta: Elements, beginning: bytes) -> Header:
     if elements.pixels is None:
         raise InputError("no pixel data; file is cut short or not an image.")
-    text, whole, number, numbers = elements.text, elements.whole, elements.number, elements.numbers
-    frames, signed = whole(FRAMES), whole(SIGNED) == 1
+    values = _values(elements, READ)
+    values["sop_class"] = values["sop_class"] or meta.text(META_CLASS)
+    allocated, signed = elements.whole(ALLOCATED) or 0, values["signed"]
     return Header(
-        file=file,
-        sop_class=text(SOP_CLASS) or meta.text(META_CLASS),
-        sop_instance=text(SOP_INSTANCE),
-        study=text(STUDY),
-        series=text(SERIES),
-        frame_of_reference=text(FRAME_OF_REFERENCE),
+        file,
+        **values,
         syntax=meta.text(META_SYNTAX),
-        modality=text(MODALITY).upper(),
-        image_type=tuple(word.strip().upper() for word in text(IMAGE_TYPE).split("\\")),
-        photometric=text(PHOTOMETRIC).upper(),
-        rows=whole(ROWS) or 0,
-        columns=whole(COLUMNS) or 0,
-        frames=1 if frames is None else frames,
-        samples=whole(SAMPLES) or 1,
-        bits_allocated=whole(ALLOCATED) or 0,
-        bits_stored=whole(STORED) or whole(ALLOCATED) or 0,
-        signed=signed,
+        bits_allocated=allocated,
+        bits_stored=elements.whole(STORED) or allocated,
         little=elements.little,
-        slope=number(SLOPE),
-        intercept=number(INTERCEPT),
-        padding=whole(PADDING, signed=signed),
-        padding_limit=whole(PADDING_LIMIT, signed=signed),
-        position=numbers(POSITION, 3),
-        orientation=numbers(ORIENTATION, 6),
-        instance_number=whole(NUMBER),
-        thickness=number(THICKNESS),
-        spacing=numbers(SPACING, 2),
-        sharp=_is_sharp(text(KERNEL).upper()),
-        contrast=bool(text(CONTRAST)),
-        burned_in=text(BURNED_IN).upper() == "YES",
-        body_part=text(BODY_PART),
+        padding=elements.whole(PADDING, signed=signed),
+        padding_limit=elements.whole(PADDING_LIMIT, signed=signed),
         pixel_place=elements.pixels[0],
         pixel_length=elements.pixels[1],
         notes=("begins like an executable program; the preamble was ignored",) * beginning.startswith(PROGRAMS),

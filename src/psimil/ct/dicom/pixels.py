@@ -25,27 +25,29 @@ LIKE_AIR = -500  # padding above is worth a note: it may be tissue
 INT16 = np.iinfo(np.int16)
 
 
-def check_image(header: Header, modalities: Collection[str] = ("CT",)) -> None:
-    """Refuse an image that cannot be turned to Hounsfield units; only its header is looked at.
-
-    Parameters
-    ----------
-    header : of the image.
-    modalities : that are accepted.
-
-    Raises
-    ------
-    InputError
-        With the reason; the message does not name the slice yet.
+def readable(headers: Iterable[Header], modalities: Collection[str]) -> tuple[list[Header], list[str]]:
+    """Headers whose images can be turned to Hounsfield units, and a line for each of the others.
 
     Examples
     --------
     >>> from pathlib import Path
     >>> from psimil.ct.dicom.folder import SliceFile
-    >>> check_image(Header(SliceFile(Path("a"), 1, 9), modality="MR"))
-    Traceback (most recent call last):
-    psimil.foundations.errors.InputError: modality is MR, expected CT (--allow-modality). In Python, ...
+    >>> good, (line,) = readable([Header(SliceFile(Path("a"), 1, 9), modality="MR")], ["CT"])
+    >>> line.partition(": ")[2]
+    'modality is MR, expected CT (--allow-modality). In Python, name it in modalities.'
     """
+    good, refused = [], []
+    for header in headers:
+        try:
+            _check_image(header, modalities)
+            good.append(header)
+        except InputError as error:
+            refused.append(f"{header.words}: {error}")
+    return good, refused
+
+
+def _check_image(header: Header, modalities: Collection[str]) -> None:
+    """Refuse an image that cannot be turned to Hounsfield units; the message does not name the slice yet."""
     if header.modality not in modalities:
         shown = f"is {header.modality}" if header.modality in MODALITIES else "is another or missing"
         wanted = f"{' or '.join(sorted(modalities))} (--allow-modality)"
@@ -63,18 +65,6 @@ def check_image(header: Header, modalities: Collection[str] = ("CT",)) -> None:
         _check_length(header)
 
 
-def readable(headers: Iterable[Header], modalities: Collection[str]) -> tuple[list[Header], list[str]]:
-    """Headers whose images can be turned to Hounsfield units, and a line for each of the others."""
-    good, refused = [], []
-    for header in headers:
-        try:
-            check_image(header, modalities)
-            good.append(header)
-        except InputError as error:
-            refused.append(f"{header.words}: {error}")
-    return good, refused
-
-
 def _check_length(header: Header) -> None:
     if header.pixel_length == UNDEFINED:
         raise InputError("pixel data has no length although it is not compressed.")
@@ -89,7 +79,7 @@ def read_stored(header: Header, room: NDArray[np.int16], sandbox: Sandbox, limit
 
     Parameters
     ----------
-    header : whose image passed :func:`check_image`.
+    header : that is :func:`readable`.
     room : (rows, columns) where uncompressed values of 16 bits are put.
     sandbox : decodes compressed images.
     limits : for deflated files.
@@ -122,7 +112,7 @@ def _read_native(header: Header, out: memoryview, limits: Limits) -> None:
             n = len(content)
             out[:n] = content
         else:
-            n = _filled(descriptor, out, place)
+            n = _read_into(descriptor, out, place)
     finally:
         os.close(descriptor)
     if n < len(out):
@@ -145,7 +135,7 @@ def _encapsulated(header: Header) -> bytes:
     return content
 
 
-def _filled(descriptor: int, out: memoryview, place: int) -> int:
+def _read_into(descriptor: int, out: memoryview, place: int) -> int:
     """Bytes that could be read."""
     done = 0
     while done < len(out) and (n := os.preadv(descriptor, [out[done:]], place + done)):
@@ -193,7 +183,7 @@ def to_hu(stored: NDArray[Any], header: Header, out: NDArray[np.int16]) -> tuple
     Parameters
     ----------
     stored : (rows, columns) whole numbers; they may be overwritten, and may share their memory with ``out``.
-    header : whose image passed :func:`check_image`.
+    header : that is :func:`readable`.
     out : (rows, columns) result.
 
     Returns
@@ -210,7 +200,7 @@ def to_hu(stored: NDArray[Any], header: Header, out: NDArray[np.int16]) -> tuple
     ((), [[-1024, 30, 3071]])
     """
     slope, intercept = header.slope, header.intercept
-    assert slope is not None and intercept is not None  # check_image saw to that
+    assert slope is not None and intercept is not None  # it is readable
     notes: list[str] = []
     padded = _padded(stored, header)
     if header.photometric == "MONOCHROME1":

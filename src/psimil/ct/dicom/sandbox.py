@@ -10,7 +10,6 @@ import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -70,7 +69,9 @@ class Sandbox:
         try:
             problem, pixels = self._exchange(header, frame)
         except (OSError, ValueError, KeyError):
-            raise InputError(self._death()) from None
+            over = self._ended() in (-signal.SIGXCPU, -signal.SIGKILL)  # the next image gets a new child
+            limit = "decompressing takes longer or needs more memory than is allowed."
+            raise InputError(limit if over else "its compressed pixel data crashed the decoder.") from None
         if problem == "codec":
             known = header.syntax if header.syntax.startswith("1.2.840.10008.1.2.") else "of an unknown kind"
             raise InputError(f"compression {known} needs an extra codec. Install it with: {install_command('ct')}")
@@ -116,14 +117,8 @@ class Sandbox:
         )  # fmt: skip
         return self._process
 
-    def _death(self) -> str:
-        """Why the child gave no answer; its end is waited for, and the next image gets a new one."""
-        code = self._ended()
-        if code in (-signal.SIGXCPU, -signal.SIGKILL):
-            return "decompressing takes longer or needs more memory than is allowed."
-        return "its compressed pixel data crashed the decoder."
-
     def _ended(self) -> int:
+        """Exit code of the child, whose end is waited for."""
         process, self._process = self._process, None
         if process is None:
             return 0
@@ -143,7 +138,5 @@ class Sandbox:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._ended()

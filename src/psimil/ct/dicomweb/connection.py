@@ -170,10 +170,10 @@ def _authorization(host: str) -> str:
         if not file.is_file():
             return ""
         try:
-            found = netrc.netrc(str(file)).authenticators(host)
+            entry = netrc.netrc(str(file)).authenticators(host)
         except (netrc.NetrcParseError, OSError):
             raise InputError(f"the netrc file cannot be read. Mend it, or set {USER} and {PASSWORD}.") from None
-        if found is None:
+        if entry is None:
             return ""
-        user, password = found[0], found[2] or ""
+        user, password = entry[0], entry[2] or ""
     return "Basic " + b64encode(f"{user}:{password}".encode()).decode()

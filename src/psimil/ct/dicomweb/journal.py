@@ -74,8 +74,8 @@ class Journal:
 
     def entry(self, id_: str) -> Entry:
         """The entry of a study, a new one where there is none."""
-        found = self.database.execute("SELECT * FROM studies WHERE id = ?", (id_,)).fetchone()
-        return Entry(id_) if found is None else Entry(*found)
+        row = self.database.execute("SELECT * FROM studies WHERE id = ?", (id_,)).fetchone()
+        return Entry(id_) if row is None else Entry(*row)
 
     def entries(self) -> list[Entry]:
         """All of them, by id."""

@@ -8,6 +8,8 @@ means, so its scans are worked out one after another, and the result holds for o
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass
@@ -23,9 +25,10 @@ from psimil.ct.network.attcnn import AttCNN
 from psimil.ct.network.augmentation import Augmentation, drawn_slices
 from psimil.ct.network.backbone import CHANNELS, SliceCNN
 from psimil.ct.network.torch_workers import read_device, torch_workers
-from psimil.ct.network.training_checkpoint import training_digest
 from psimil.ct.network.training_run import Epoch, Settings, TrainingRun
+from psimil.ct.network.weights import state_arrays
 from psimil.files.paths import as_path
+from psimil.files.sealed import checksum
 from psimil.foundations.errors import InputError
 from psimil.foundations.numbers import above_zero, at_least
 from psimil.paper.baselines.network_training import hold_out
@@ -123,7 +126,7 @@ def train_cnn(
             run = TrainingRun(model, images, T, learn, hold, settings, place)
             if checkpoint is not None:
                 facts = {**asdict(settings), **model.architecture, "hold": hold.tolist(), "device": place.type}
-                run.keep(as_path(checkpoint, "checkpoint"), training_digest(images, T, facts, model))
+                run.use_checkpoint(as_path(checkpoint, "checkpoint"), _digest(images, T, facts, model))
             while not run.finished:
                 record = run.epoch(ordered)
                 if callback is not None:
@@ -151,6 +154,16 @@ def _labels(images: Sequence[Array], y: Any) -> Array:
         if image.dtype != np.uint8 and not (image.dtype.kind == "f" and np.isfinite(image).all()):
             raise InputError(f"scan {number}: slices must be finite floats or uint8, got {image.dtype}.")
     return T
+
+
+def _digest(images: Sequence[Array], T: Array, facts: dict[str, Any], model: nn.Module) -> str:
+    """Names a training: the same only for the same slices, labels, settings and first weights."""
+    running = hashlib.sha256(json.dumps(facts, sort_keys=True).encode())
+    for image in images:
+        running.update(checksum({"": np.asarray(image)}, "0:").encode())
+    running.update(checksum({"y": T}, "0:").encode())
+    running.update(checksum(state_arrays(model), "0:").encode())
+    return running.hexdigest()
 
 
 def _sample(images: Sequence[Array], learn: Array, settings: Settings) -> Tensor:

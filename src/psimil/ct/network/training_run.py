@@ -1,14 +1,16 @@
 """One training of an AttCNN, epoch by epoch; it can be left after any of them and taken up again. Needs torch.
 
 Every random number comes from the seed, the epoch and the scan, so nothing but weights and Adam's moments is carried
-from one epoch to the next.
+from one epoch to the next. A checkpoint has them in one file that is whole or absent: as ``weights/NAME`` and
+``best/NAME``, weights and buffers of the model now and after the best epoch, and as ``first/NAME`` and ``second/NAME``,
+Adam's moments of each parameter.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
-from math import cos, pi
+from math import cos, isfinite, pi
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +24,15 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from psimil.ct.network.attcnn import AttCNN, scan_features
 from psimil.ct.network.augmentation import Augmentation, drawn_slices
 from psimil.ct.network.torch_workers import OrderedMap
-from psimil.ct.network.training_checkpoint import Checkpoint, load_checkpoint, save_checkpoint
-from psimil.ct.network.weights import layout, load_state, state_arrays
-from psimil.foundations.errors import NumericalFailure
+from psimil.ct.network.weights import check_tensors, layout, load_state, state_arrays
+from psimil.files.sealed import read_tensors, write_tensors
+from psimil.foundations.errors import InputError, ModelFileError, NumericalFailure
+from psimil.foundations.numbers import is_number
 from psimil.foundations.phases import tell
 
 Array = NDArray[Any]
 
+KIND = "AttCNN checkpoint"
 MOMENTS = {"first": "exp_avg", "second": "exp_avg_sq"}  # of Adam, in a checkpoint and in torch
 
 
@@ -114,7 +118,7 @@ class TrainingRun:
         if self.best_epoch == number:
             self.best = state_arrays(self.model)
         if self.file is not None:
-            save_checkpoint(*self.file, self._checkpoint())
+            self._save(*self.file)
         return record
 
     def _step(self, batch: Array, number: int, ordered: OrderedMap) -> Array:
@@ -150,30 +154,54 @@ class TrainingRun:
         loss = float(np.logaddexp(0.0, np.where(T == 1, -1, 1) * _finite(logits, number)).mean())
         return loss, float(roc_auc_score(T, logits)) if len(set(T.tolist())) == 2 else None
 
-    def keep(self, path: Path, training: str) -> None:
-        """Continue from the checkpoint, if there is one, and write one after every epoch."""
+    def use_checkpoint(self, path: Path, training: str) -> None:
+        """Continue from the checkpoint, if there is one, and write one after every epoch.
+
+        Parameters
+        ----------
+        path : file.
+        training : names data, settings and first weights.
+
+        Raises
+        ------
+        InputError
+            When the file is damaged, or belongs to another training.
+        """
         self.file = (path, training)
+        if path.exists():
+            try:
+                self._load(path, training)
+            except InputError as error:
+                raise InputError(f"{error} Delete it to start over.") from None
+
+    def _load(self, path: Path, training: str) -> None:
+        """Take weights, moments and history from a checkpoint."""
+        tensors, header = read_tensors(path, KIND)
+        if set(header) != {"training", "steps", "history"}:
+            raise ModelFileError(f"{KIND}: the header's keys are incomplete or unknown.")
+        if header["training"] != training:
+            raise InputError(f"{KIND} {path.name} belongs to another training: data or settings differ.")
         state, parameters = self.model.state_dict(), dict(self.model.named_parameters())
         expected = layout(state, "weights/") | layout(state, "best/")
         expected |= layout(parameters, "first/") | layout(parameters, "second/")
-        checkpoint = load_checkpoint(path, training, expected, [field.name for field in fields(Epoch)])
-        if checkpoint is None:
-            return
-        tensors = checkpoint.tensors
+        check_tensors(tensors, expected, KIND)
+        steps, history = header["steps"], header["history"]
+        if not isinstance(steps, int) or steps < 1 or not isinstance(history, list) or not history:
+            raise ModelFileError(f"{KIND}: the counts are not right.")
+        if not all(_is_epoch(record) for record in history):
+            raise ModelFileError(f"{KIND}: the history is not right.")
         load_state(self.model, {name: tensors[f"weights/{name}"] for name in state})
         self.best = {name: tensors[f"best/{name}"] for name in state}
-        self.history = [Epoch(**record) for record in checkpoint.history]
-        self.steps = checkpoint.steps
+        self.history, self.steps = [Epoch(**record) for record in history], steps
         for name, parameter in parameters.items():
             if parameter.requires_grad:
-                first, second = (torch.from_numpy(np.array(tensors[f"{moment}/{name}"])) for moment in MOMENTS)
-                self.optimiser.state[parameter] = {
-                    "step": torch.tensor(float(self.steps)),
-                    "exp_avg": torch.empty_like(parameter).copy_(first).detach(),
-                    "exp_avg_sq": torch.empty_like(parameter).copy_(second).detach(),
+                moments = {key: torch.from_numpy(np.array(tensors[f"{m}/{name}"])) for m, key in MOMENTS.items()}
+                self.optimiser.state[parameter] = {"step": torch.tensor(float(steps))} | {
+                    key: torch.empty_like(parameter).copy_(moment).detach() for key, moment in moments.items()
                 }
 
-    def _checkpoint(self) -> Checkpoint:
+    def _save(self, path: Path, training: str) -> None:
+        """Write a checkpoint in one step; a kill at any moment leaves the one before or this one."""
         state = self.optimiser.state
         tensors = {f"weights/{name}": array for name, array in state_arrays(self.model).items()}
         tensors |= {f"best/{name}": array for name, array in self.best.items()}
@@ -181,7 +209,15 @@ class TrainingRun:
             for moment, key in MOMENTS.items():
                 value = state[parameter][key] if parameter in state else torch.zeros_like(parameter)
                 tensors[f"{moment}/{name}"] = np.array(value.detach().cpu().numpy(), order="C")
-        return Checkpoint(tensors, self.steps, [asdict(record) for record in self.history])
+        history = [asdict(record) for record in self.history]
+        write_tensors(path, KIND, tensors, {"training": training, "steps": self.steps, "history": history})
+
+
+def _is_epoch(record: Any) -> bool:
+    """Whether a record has the finite numbers of an epoch, or None in their place."""
+    if not isinstance(record, dict) or set(record) != {field.name for field in fields(Epoch)}:
+        return False
+    return all(value is None or (is_number(value) and isfinite(value)) for value in record.values())
 
 
 def _finite(values: Array, epoch: int) -> Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.ct.phantom.lesions import EGG, Array, Place, ellipsoid, ramp
+from psimil.ct.phantom.lesions import EGG, Array, Place, Point, ellipsoid, ramp
 
 LOWEST, HIGHEST = -48.0, 84.0  # mm of head that a scan covers, from the base of the skull to the vertex
 GREY, FLUID = 37.0, 9.0  # HU of cortex and of cerebrospinal fluid
@@ -40,7 +40,7 @@ class Grid:
         self.weights = _spline(at, knots, PITCH)  # (size, knots)
         self.fields = anatomy.fields[:, : len(self.levels), : len(knots), : len(knots)]
 
-    def window(self, skull: tuple[float, float, float], height: float) -> Window:
+    def window(self, skull: Point, height: float) -> Window:
         """Rows and columns around the head at a height, found on every fourth pixel."""
         x, y, z = (base[::4, ::4] + np.float32(up * height) for base, up in zip(self.base, self.up, strict=True))
         near = _radius(skull, x, y, z) < 1.3
@@ -193,7 +193,7 @@ def _face(hu: Array, x: Array, y: Array, z: Array, below: Array, patches: Array)
         blend(hu, 20.0, below * ramp(ellipsoid(x, y, z, (side * 31.0, -66.0, -24.0), (11.5, 11.5, 11.5))))
 
 
-def _calcifications(rng: np.random.Generator) -> list[tuple[tuple[float, float, float], float, float]]:
+def _calcifications(rng: np.random.Generator) -> list[tuple[Point, float, float]]:
     """Centre, radius and brightness of the spots in pineal gland, choroid plexus, basal ganglia and falx."""
     pineal, plexus, ganglia, falx = rng.uniform(size=4) < (0.65, 0.6, 0.2, 0.25)
     places = [(pineal, 0.0, 24.0, 9.0), (falx, 1.0, -55.0, 45.0)]
@@ -207,7 +207,7 @@ def _calcifications(rng: np.random.Generator) -> list[tuple[tuple[float, float, 
     return spots
 
 
-def _radius(skull: tuple[float, float, float], x: Array, y: Array, z: Array) -> Array:
+def _radius(skull: Point, x: Array, y: Array, z: Array) -> Array:
     """Distance from the middle of the head, 1 on the inner face of the skull."""
     across = x / (np.float32(skull[0]) + y * np.float32(EGG * skull[0] / skull[1]))
     along, up = y / np.float32(skull[1]), z / np.float32(skull[2])

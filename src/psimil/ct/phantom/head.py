@@ -11,6 +11,8 @@ from psimil.ct.phantom.anatomy import GREY, HIGHEST, LOWEST, Anatomy, Grid, blen
 from psimil.ct.phantom.lesions import KINDS, Array, Blood, check_kind, draw_blood
 from psimil.foundations.errors import InputError
 
+Positions = NDArray[np.float64]  # (S,) middle of the slices in mm
+
 SLICES = (16, 32)
 RUN = (2, 10)  # slices of a run with blood at least, and of all of them in a scan at most
 MOST_LESIONS, APART = 3, 10  # in a scan, and lesions that are tried to find some with slices between them
@@ -40,7 +42,7 @@ class Phantom:
 
     hu: NDArray[np.int16]
     truth: NDArray[np.int8]
-    positions: NDArray[np.float64]
+    positions: Positions
     thickness: float
     spacing: tuple[float, float]
     kinds: tuple[str, ...]
@@ -113,12 +115,7 @@ def check_lesions(lesions: int) -> None:
 
 
 def _bleeding(
-    rng: np.random.Generator,
-    anatomy: Anatomy,
-    kind: str | None,
-    positions: NDArray[np.float64],
-    thickness: float,
-    lesions: int,
+    rng: np.random.Generator, anatomy: Anatomy, kind: str | None, positions: Positions, thickness: float, lesions: int
 ) -> tuple[Blood, ...]:
     """Lesions, each seen in an unbroken run of slices, tried out on a coarse grid; apart where that is easy."""
     step, coarse = positions[1] - positions[0], Grid(anatomy, 48)
@@ -146,7 +143,7 @@ def _in_runs(truth: NDArray[np.int8], most: int, several: int) -> bool:
 
 
 def _drawn(
-    anatomy: Anatomy, grid: Grid, positions: NDArray[np.float64], thickness: float, bleeds: tuple[Blood, ...]
+    anatomy: Anatomy, grid: Grid, positions: Positions, thickness: float, bleeds: tuple[Blood, ...]
 ) -> tuple[Array, NDArray[np.int8]]:
     """(S, size, size) Hounsfield units without noise, averaged through each slice, and (S,) where blood is seen."""
     offsets = thickness * ((np.arange(SAMPLES) + 0.5) / SAMPLES - 0.5)
@@ -170,7 +167,7 @@ def _drawn(
     return clean, truth
 
 
-def _scanned(rng: np.random.Generator, clean: Array, positions: NDArray[np.float64]) -> Array:
+def _scanned(rng: np.random.Generator, clean: Array, positions: Positions) -> Array:
     """Through the scanner: blur, a wrong zero, noise that is stronger at the base of the skull."""
     from scipy.ndimage import gaussian_filter
 

@@ -15,6 +15,7 @@ EDGE = 1.3  # mm over which one tissue passes into another
 EGG = 0.12  # a head is this much wider behind than its middle
 
 Array = NDArray[np.float32]
+Point = tuple[float, float, float]  # or the half axes of an ellipsoid, in mm
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,14 +66,7 @@ def ramp(distance: Array, edge: float = EDGE) -> Array:
     return share
 
 
-def ellipsoid(
-    x: Array,
-    y: Array,
-    z: Array,
-    centre: tuple[float, float, float],
-    axes: tuple[float, float, float],
-    turn: float = 0.0,
-) -> Array:
+def ellipsoid(x: Array, y: Array, z: Array, centre: Point, axes: Point, turn: float = 0.0) -> Array:
     """Distance inside an ellipsoid that is turned in the plane, in mm along its shortest axis, negative outside.
 
     Parameters
@@ -102,7 +96,7 @@ def ellipsoid(
     return (np.float32(1.0) - radius) * np.float32(min(axes))
 
 
-def draw_blood(rng: np.random.Generator, kind: str, skull: tuple[float, float, float], half: float) -> Blood:
+def draw_blood(rng: np.random.Generator, kind: str, skull: Point, half: float) -> Blood:
     """A random bleed.
 
     Parameters
@@ -133,7 +127,7 @@ def check_kind(kind: str) -> None:
         raise InputError(f"kind of blood must be one of {', '.join(KINDS)}, or None for any.")
 
 
-def _on_skull(skull: tuple[float, float, float], angle: float, height: float) -> tuple[float, float, float]:
+def _on_skull(skull: Point, angle: float, height: float) -> Point:
     """The point of the inner face of the skull in a direction of the plane, at a height."""
     ring = float(np.sqrt(max(1.0 - (height / skull[2]) ** 2, 0.1)))
     back = np.sin(angle) * ring
@@ -145,7 +139,7 @@ def _sideways(rng: np.random.Generator, spread: float) -> float:
     return float(rng.uniform(-spread, spread) + np.pi * rng.integers(2))
 
 
-def _epidural(rng: np.random.Generator, skull: tuple[float, float, float], half: float) -> Callable[[Place], Array]:
+def _epidural(rng: np.random.Generator, skull: Point, half: float) -> Callable[[Place], Array]:
     """A lens: an ellipsoid around a point of the skull, as far as it is inside."""
     angle, height = _sideways(rng, 0.9), float(rng.uniform(5.0, 40.0))
     centre = _on_skull(skull, angle, height)
@@ -154,7 +148,7 @@ def _epidural(rng: np.random.Generator, skull: tuple[float, float, float], half:
     return lambda at: ramp(ellipsoid(at.x, at.y, at.z, centre, axes, turn)) * ramp(at.depth)
 
 
-def _subdural(rng: np.random.Generator, skull: tuple[float, float, float], half: float) -> Callable[[Place], Array]:
+def _subdural(rng: np.random.Generator, skull: Point, half: float) -> Callable[[Place], Array]:
     """A crescent: a layer below the skull on one side, thickest in the middle."""
     angle, height = _sideways(rng, 0.5), float(rng.uniform(12.0, 45.0))
     thick, span = float(rng.uniform(8.0, 16.0)), float(rng.uniform(0.9, 1.5))
@@ -171,7 +165,7 @@ def _subdural(rng: np.random.Generator, skull: tuple[float, float, float], half:
     return share
 
 
-def _parenchymal(rng: np.random.Generator, skull: tuple[float, float, float], half: float) -> Callable[[Place], Array]:
+def _parenchymal(rng: np.random.Generator, skull: Point, half: float) -> Callable[[Place], Array]:
     """A lump within the brain with an uneven face."""
     distance, angle = float(rng.uniform(0.3, 0.7)), _sideways(rng, 1.2)
     edge = _on_skull(skull, angle, float(rng.uniform(8.0, 45.0)))
@@ -187,7 +181,7 @@ def _parenchymal(rng: np.random.Generator, skull: tuple[float, float, float], ha
     return share
 
 
-def _subarachnoid(rng: np.random.Generator, skull: tuple[float, float, float], half: float) -> Callable[[Place], Array]:
+def _subarachnoid(rng: np.random.Generator, skull: Point, half: float) -> Callable[[Place], Array]:
     """Fluid around the brain replaced by blood, which widens the sulci, in one region."""
     edge = _on_skull(skull, _sideways(rng, 1.0), float(rng.uniform(2.0, 45.0)))
     centre = (edge[0] * 0.7, edge[1] * 0.7, edge[2])
@@ -201,7 +195,7 @@ def _subarachnoid(rng: np.random.Generator, skull: tuple[float, float, float], h
     return share
 
 
-def _ventricular(rng: np.random.Generator, _: tuple[float, float, float], half: float) -> Callable[[Place], Array]:
+def _ventricular(rng: np.random.Generator, _: Point, half: float) -> Callable[[Place], Array]:
     """Fluid in the ventricles replaced by blood, below a level when the patient lies on the back."""
     level, height = np.float32(rng.uniform(-45.0, 15.0)), np.float32(rng.uniform(11.0, 19.0))
     return lambda at: at.ventricles * ramp(at.y - level, 3.0) * ramp(np.float32(half) - np.abs(at.z - height))

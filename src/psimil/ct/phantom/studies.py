@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from psimil.ct.phantom.head import Phantom, check_lesions, head
-from psimil.files.atomic import atomic_write
+from psimil.files.csv_table import write_table
 from psimil.files.paths import as_path
 from psimil.foundations.errors import InputError, OutputError
 from psimil.foundations.extras import install_command
@@ -87,6 +85,8 @@ def write_phantoms(
     ...     sorted(path.name for path in files.studies.iterdir()), files.scans.read_text().count(",1")
     (['001', '002'], 1)
     """
+    import pandas as pd
+
     _dicom()
     at_least(1, whole=True, n_scans=n_scans)
     at_least(0, whole=True, seed=seed, size=size)
@@ -110,8 +110,8 @@ def write_phantoms(
         truth += study.rows()
         if progress is not None:
             progress(name)
-    _write_table(files.truth, ("scan", "sop_instance_uid", "position", "label"), truth)
-    _write_table(files.scans, ("scan", "label"), labels)
+    write_table(pd.DataFrame(truth, columns=["scan", "sop_instance_uid", "position", "label"]), files.truth)
+    write_table(pd.DataFrame(labels, columns=["scan", "label"]), files.scans)
     return files
 
 
@@ -212,12 +212,6 @@ def _write(path: Path, dataset: Dataset) -> None:
     dataset.file_meta.ImplementationClassUID = UID(f"2.25.{MAKER.int}")
     dataset.file_meta.ImplementationVersionName = "PSIMIL"
     dcmwrite(path, dataset, enforce_file_format=True, overwrite=False)
-
-
-def _write_table(path: Path, columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> None:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([columns, *rows])
-    atomic_write(path, lambda stream: stream.write(text.getvalue().encode()))
 
 
 def _dicom() -> type[Dataset]:

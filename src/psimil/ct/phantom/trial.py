@@ -22,7 +22,6 @@ from psimil.estimators.psi_vgpmil import VGPMIL
 if TYPE_CHECKING:
     import pandas as pd
 
-TRAIN, TEST = 200, 60  # scans
 PIXELS, SIZE = 128, 64  # sides of a phantom's slices, and of what the network sees of them
 EPOCHS, INDUCING = 20, 100
 LESIONS = 2  # in a positive scan, at most

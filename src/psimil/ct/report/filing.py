@@ -27,11 +27,6 @@ IDENTITY = (
     "PatientName", "PatientID", "IssuerOfPatientID", "PatientBirthDate", "PatientSex", "AccessionNumber", "StudyID",
     "StudyDate", "StudyTime", "StudyDescription", "ReferringPhysicianName",
 )  # fmt: skip
-EQUIPMENT: dict[str, Any] = {
-    "manufacturer": "psimil",
-    "manufacturer_model_name": "psimil",
-    "software_versions": VERSION,
-}
 SERIES = "psimil, research use only"
 PATIENT = ("PatientID", "PatientName", "PatientBirthDate")  # must agree over the slices of a scan
 FILTERS = threading.RLock()  # the filters of warnings belong to the whole process
@@ -58,12 +53,27 @@ def read_identity(files: Iterable[str | Path]) -> dict[str, str]:
             from pydicom import dcmread
 
             headers = [dcmread(as_path(path), stop_before_pixels=True, specific_tags=list(IDENTITY)) for path in files]
-            found = [{word: str(header.get(word) or "") for word in IDENTITY if word in header} for header in headers]
+            identities = [
+                {word: str(header.get(word) or "") for word in IDENTITY if word in header} for header in headers
+            ]
         except Exception:  # a damaged file fails in many ways, and its values are not quoted
             raise InputError("patient and study of the scan cannot be read.") from None
-    if len({tuple(one.get(word, "") for word in PATIENT) for one in found}) > 1:
+    if len({tuple(one.get(word, "") for word in PATIENT) for one in identities}) > 1:
         raise InputError("the slices of the scan name several patients; no report is written.")
-    return found[0]
+    return identities[0]
+
+
+def object_facts(scan: ReportedScan, kind: str, series_number: int) -> dict[str, Any]:
+    """UIDs, numbers and equipment of a DICOM object about a scan, as highdicom takes them; one object per kind."""
+    return {
+        "series_instance_uid": scan.uid(f"{kind} series"),
+        "series_number": series_number,
+        "sop_instance_uid": scan.uid(kind),
+        "instance_number": 1,
+        "manufacturer": "psimil",
+        "manufacturer_model_name": "psimil",
+        "software_versions": VERSION,
+    }
 
 
 def write_object(
@@ -89,8 +99,10 @@ def write_object(
         dataset: Any = make()
         dataset.ContentDate = dataset.InstanceCreationDate = when.date()
         dataset.ContentTime = dataset.InstanceCreationTime = when.time()
+        if "TimeOfSecondaryCapture" in dataset:
+            dataset.DateOfSecondaryCapture, dataset.TimeOfSecondaryCapture = when.date(), when.time()
         for equipment in dataset.get("ContributingEquipmentSequence", ()):
-            equipment.ContributionDateTime = when  # not the time of day
+            equipment.ContributionDateTime = when  # not the time of writing
         dataset.SeriesDescription = SERIES
         dataset.SpecificCharacterSet = "ISO_IR 192"  # also the name of a finding may need it
         for keyword, value in scan.identity.items():

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.ct.report.filing import EQUIPMENT, write_object
+from psimil.ct.report.filing import object_facts, write_object
 from psimil.ct.report.report_content import RESEARCH, evidence, observer
 from psimil.ct.report.reported_scan import ReportedScan
 
@@ -52,23 +52,15 @@ def _selection(scan: ReportedScan) -> Dataset:
     images = evidence(scan.study_uid, scan.series_uid, called)
     for image in images:
         image.Rows = image.Columns = 1  # so that highdicom refers to an image; nothing of it is written
-    said = "called positive" if scan.called else "not called positive"
+    call = "called positive" if scan.called else "not called positive"
     words = f"{len(called)} of {len(scan.sources)} slices reach the slice threshold for {scan.purpose.finding.meaning}"
     content = ko.KeyObjectSelection(
         codes.DCM.OfInterest,
         images,
         observer_device_context=observer(),
-        description=f"{words}; the scan is {said}. {RESEARCH}",
+        description=f"{words}; the scan is {call}. {RESEARCH}",
     )
-    document = ko.KeyObjectSelectionDocument(
-        evidence=images,
-        content=content,
-        series_instance_uid=scan.uid("keys series"),
-        series_number=901,
-        sop_instance_uid=scan.uid("keys"),
-        instance_number=1,
-        **EQUIPMENT,
-    )
+    document = ko.KeyObjectSelectionDocument(evidence=images, content=content, **object_facts(scan, "keys", 901))
     for item in document.ContentSequence:
         if reference := item.get("ReferencedSOPSequence"):
             del item.ConceptNameCodeSequence  # the template forbids a purpose of reference
@@ -102,12 +94,8 @@ def _capture(scan: ReportedScan, pixels: NDArray[np.uint8]) -> SCImage:
         8,
         "PATIENT",
         study_instance_uid=scan.study_uid,
-        series_instance_uid=scan.uid("strip series"),
-        series_number=902,
-        sop_instance_uid=scan.uid("strip"),
-        instance_number=1,
         patient_orientation=("L", "P"),
-        **EQUIPMENT,
+        **object_facts(scan, "strip", 902),
     )
     image.ConversionType = ConversionTypeValues.WSD.value
     image.PatientOrientation, image.Laterality = [], ""  # it shows many slices and a curve

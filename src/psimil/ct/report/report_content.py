@@ -57,10 +57,8 @@ OBSTACLES = {  # why a scan could not be analysed, in every output
 }
 SUMMARY = Code("111017", "DCM", "CAD Processing and Findings Summary")
 FAILED = Code("111245", "DCM", "No algorithms succeeded; without findings")
-FOUND, NOTHING = (
-    Code("111242", "DCM", "All algorithms succeeded; with findings"),
-    Code("111241", "DCM", "All algorithms succeeded; without findings"),
-)
+FOUND = Code("111242", "DCM", "All algorithms succeeded; with findings")
+NOTHING = Code("111241", "DCM", "All algorithms succeeded; without findings")
 REPORTABLE = {("25045-6", "LN"), ("39142-5", "LN")}  # CT procedures of CID 100, from which the template takes its own
 
 
@@ -174,7 +172,7 @@ def _group(scan: ReportedScan, row: dict[str, Any]) -> MeasurementsAndQualitativ
         measurements=_measurements(row),
         qualitative_evaluations=[
             sr.QualitativeEvaluation(sr.CodedConcept(*name), sr.CodedConcept(*value))
-            for name, value in _said(scan, row).items()
+            for name, value in _evaluations(row).items()
         ],
         source_images=images or None,
     )
@@ -205,17 +203,17 @@ def _measurements(row: dict[str, Any]) -> list[Measurement]:
     ]
 
 
-def _said(scan: ReportedScan, row: dict[str, Any]) -> dict[Code, Code]:
+def _evaluations(row: dict[str, Any]) -> dict[Code, Code]:
     """What is said by codes: the call, or why there is none, and the referral."""
     if row["obstacle"]:
-        said = {SUMMARY: FAILED, OBSTACLE: OBSTACLES[row["obstacle"]]}
+        codes = {SUMMARY: FAILED, OBSTACLE: OBSTACLES[row["obstacle"]]}
     else:
-        said = {CALL: PRESENT if row["called"] else ABSENT}
+        codes = {CALL: PRESENT if row["called"] else ABSENT}
         if not row["number"]:
-            said[SUMMARY] = FOUND if row["called"] else NOTHING
+            codes[SUMMARY] = FOUND if row["called"] else NOTHING
     if row["reason"] is not None:
-        said[REFERRAL] = REASONS[row["reason"]]
-    return said
+        codes[REFERRAL] = REASONS[row["reason"]]
+    return codes
 
 
 def _parameters(scan: ReportedScan) -> list[str]:

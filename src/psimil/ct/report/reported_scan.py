@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from psimil.ct.report.report_content import COLUMNS, ELSEWHERE, OBSTACLES, REASONS, uid_of
+from psimil.ct.report.report_content import COLUMNS, ELSEWHERE, NUMBERS, OBSTACLES, REASONS, uid_of
 from psimil.ct.scans.purpose import UNNAMED, Purpose
 from psimil.foundations.errors import InputError
 from psimil.version import VERSION
 
 if TYPE_CHECKING:
     from psimil.ct.scans.scan import Source
+
+NOTHING_KNOWN = ("scan", 0, "", 0, *[np.nan] * len(NUMBERS), False, None, "")
+EMPTY: dict[str, Any] = dict(zip(COLUMNS, NOTHING_KNOWN, strict=True))  # the row of a scan
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,9 +77,9 @@ class ReportedScan:
     def uid(self, what: str) -> str:
         """UID of a DICOM object about this scan, the same whenever the same model looks at the same slices."""
         slices = [(source.sop_instance_uid, source.frame) for source in self.sources]
-        said = self.model or repr(self.rows())
+        maker = self.model or repr(self.rows())
         who = sorted(self.identity.items())
-        return uid_of(f"{VERSION} {what} {said} {self.purpose} {self.study_uid} {self.series_uid} {slices} {who}")
+        return uid_of(f"{VERSION} {what} {maker} {self.purpose} {self.study_uid} {self.series_uid} {slices} {who}")
 
     def rows(self) -> list[dict[str, Any]]:
         """The scan and then its slices, as the rows that :func:`read_report` gives back.
@@ -89,29 +92,34 @@ class ReportedScan:
         count = len(self.sources)
         if count == 0:
             raise InputError("a report refers to slices of DICOM files, and this scan has none.")
-        low, high = (float(end) for end in self.interval)
         if self.reason is not None and self.reason not in REASONS:
             raise InputError(f"the reason of a referral must be one of {list(REASONS)}, got {self.reason!r}.")
-        whole = np.nan if self.novelty is None else float(self.novelty)
+        scan = EMPTY | {"reason": self.reason, "obstacle": self.obstacle}
+        if self.novelty is not None:
+            scan["novelty"] = float(self.novelty)
         if self.obstacle:
             if self.obstacle not in OBSTACLES:
                 raise InputError(f"the obstacle must be one of {list(OBSTACLES)}, got {self.obstacle!r}.")
-            only = ("scan", 0, "", 0, np.nan, np.nan, np.nan, np.nan, whole, False, self.reason, self.obstacle)
-            return [dict(zip(COLUMNS, only, strict=True))]
-        numbers = (float(self.prob), float(self.std), low, high, whole)
-        first = ("scan", 0, "", 0, *numbers, bool(self.called), self.reason, "")
-        table: list[dict[str, Any]] = [dict(zip(COLUMNS, first, strict=True))]
+            return [scan]
+        low, high = (float(end) for end in self.interval)
+        scan |= {
+            "prob": float(self.prob),
+            "std": float(self.std),
+            "low": low,
+            "high": high,
+            "called": bool(self.called),
+        }
         unknown = np.full(count, np.nan) if self.slice_novelty is None else self.slice_novelty
-        given = (self.slice_prob, self.slice_std, unknown, self.slice_called)
-        columns = [np.asarray(column) for column in given]
+        columns = [np.asarray(column) for column in (self.slice_prob, self.slice_std, unknown, self.slice_called)]
         if any(column.shape != (count,) for column in columns):
             raise InputError(f"a report of {count} slices needs as many probabilities, deviations and calls.")
+        table = [scan]
         for number, (source, prob, std, novelty, called) in enumerate(zip(self.sources, *columns, strict=True), 1):
-            row = ("slice", number, source.sop_instance_uid, source.frame or 0, float(prob), float(std))
-            rest = (np.nan, np.nan, float(novelty), bool(called), None, "")
-            table.append(dict(zip(COLUMNS, (*row, *rest), strict=True)))
+            place = {"number": number, "sop_instance_uid": source.sop_instance_uid, "frame": source.frame or 0}
+            numbers = {"prob": float(prob), "std": float(std), "novelty": float(novelty), "called": bool(called)}
+            table.append(EMPTY | {"level": "slice"} | place | numbers)
         needed = [value for row in table for value in (row["prob"], row["std"])] + [low, high]
-        needed += [] if self.novelty is None else [whole]
+        needed += [] if self.novelty is None else [scan["novelty"]]
         needed += [] if self.slice_novelty is None else [row["novelty"] for row in table[1:]]
         if not np.isfinite(needed).all():
             raise InputError("a report needs finite numbers.")

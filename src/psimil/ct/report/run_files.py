@@ -71,7 +71,7 @@ def _draw(run: RunDirectory, results: CTResults, number: int, place: int) -> NDA
     from matplotlib.pyplot import close
 
     from psimil.figures import plot_strip, save_figure, strip_table
-    from psimil.figures.lettering import noted
+    from psimil.figures.lettering import figure_of, noted
     from psimil.results.edges import Edges, edge_words
 
     truth = None if results.truth is None else results.prediction.split(results.truth)[number]
@@ -79,14 +79,12 @@ def _draw(run: RunDirectory, results: CTResults, number: int, place: int) -> NDA
     name = str(results.prediction.ids[number])
     words = edge_words(Edges.of(slices.orientation))
     ax = plot_strip(results.prediction, name, truth, slices.images[:, 0], edges=words)
-    figure = ax.get_figure(root=True)
-    assert figure is not None  # plot_strip made one
     noted(ax, RESEARCH)
     save_figure(ax, run.figure(f"scan-{place:03d}"), with_slices(strip_table(results.prediction, name, truth)))
-    canvas: Any = figure.canvas
+    canvas: Any = figure_of(ax).canvas
     canvas.draw()
     pixels = np.array(canvas.buffer_rgba())[..., :3]
-    close(figure)
+    close(figure_of(ax))
     return pixels
 
 

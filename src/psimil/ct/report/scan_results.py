@@ -69,7 +69,7 @@ class CTResults:
         return np.concatenate([scan.positions for scan in self.slices]).astype(np.float64)
 
     def localisation(self) -> Localisation | None:
-        """How well the slices with a lesion are prediction inside scans, in millimetres; None without slice labels."""
+        """How well the slices with a lesion are found inside scans, in millimetres; None without slice labels."""
         if self.truth is None:
             return None
         places = Places(self.positions, "mm")

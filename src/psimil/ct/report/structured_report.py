@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from psimil.ct.report.filing import EQUIPMENT, quiet, write_object
+from psimil.ct.report.filing import object_facts, quiet, write_object
 from psimil.ct.report.report_content import (
     CALL,
     COLUMNS,
@@ -124,12 +124,12 @@ def _row(number: int, group: Any) -> dict[str, Any]:
     for column, (code, _, _) in NUMBERS.items():
         row[column] = float(items[code].MeasuredValueSequence[0].FloatingPointValue) if code in items else np.nan
     row["called"] = CALL.value in items and _value(items[CALL.value]) == PRESENT.value
-    row["reason"] = _known(REASONS, items.get(REFERRAL.value))
-    row["obstacle"] = _known(OBSTACLES, items.get(OBSTACLE.value)) or ""
+    row["reason"] = _word_of(REASONS, items.get(REFERRAL.value))
+    row["obstacle"] = _word_of(OBSTACLES, items.get(OBSTACLE.value)) or ""
     return row
 
 
-def _known(codes: Mapping[str, Code], item: Any) -> str | None:
+def _word_of(codes: Mapping[str, Code], item: Any) -> str | None:
     """The word whose code an item has."""
     return None if item is None else next(word for word, code in codes.items() if code.value == _value(item))
 
@@ -153,19 +153,14 @@ def _report(scan: ReportedScan) -> Comprehensive3DSR:
     from highdicom import ContentQualificationValues, sr
     from highdicom.coding_schemes import CodingSchemeIdentificationItem
 
-    report = sr.Comprehensive3DSR(
+    return sr.Comprehensive3DSR(
         evidence=evidence(scan.study_uid, scan.series_uid, scan.sources),
         content=measurement_report(scan)[0],
-        series_instance_uid=scan.uid("report series"),
-        series_number=900,
-        sop_instance_uid=scan.uid("report"),
-        instance_number=1,
         content_qualification=ContentQualificationValues.RESEARCH,
         coding_schemes=[CodingSchemeIdentificationItem(SCHEME, "Codes of psimil")],
         performed_procedure_codes=[sr.CodedConcept(*scan.purpose.procedure)],
         is_complete=True,
         is_final=False,
         is_verified=False,
-        **EQUIPMENT,
+        **object_facts(scan, "report", 900),
     )
-    return report

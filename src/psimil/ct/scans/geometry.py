@@ -80,26 +80,26 @@ def arrange(slices: Sequence[Header]) -> Arrangement:
     """
     unique, notes = _without_copies(slices)
     normal = normal_of(unique[0].orientation)
-    placed = [(header, header.position) for header in unique]
-    if normal is None or any(position is None for _, position in placed):
+    if normal is None or any(header.position is None for header in unique):
         unique.sort(key=_number)
         thickness = unique[0].thickness
         step = thickness if thickness is not None and 0 < thickness < THICKEST else 1.0
         notes.append("slices have no positions; order falls back to InstanceNumber")
         return Arrangement(tuple(unique), step * np.arange(len(unique), dtype=float), tuple(notes))
-    along = {id(header): float(np.dot(normal, np.asarray(position, float))) for header, position in placed}
-    unique.sort(key=lambda header: (along[id(header)], *_number(header)))
-    kept, same = [unique[0]], []
-    for header in unique[1:]:
-        if along[id(header)] - along[id(kept[-1])] > SAME:
-            kept.append(header)
+    along = [(float(np.dot(normal, np.asarray(header.position, float))), header) for header in unique]
+    along.sort(key=lambda pair: (pair[0], *_number(pair[1])))
+    apart, same = [along[0]], []
+    for place, header in along[1:]:
+        before, first = apart[-1]
+        if place - before > SAME:
+            apart.append((place, header))
         else:
             same.append(
-                f"{kept[-1].words} and {header.words} have the same position; the first by InstanceNumber was kept"
+                f"{first.words} and {header.words} have the same position; the first by InstanceNumber was kept"
             )
-    positions = np.array([along[id(header)] for header in kept])
-    notes += _shortened(same) + _gaps(kept, positions) + _tilt(kept, normal)
-    return Arrangement(tuple(kept), positions, tuple(notes))
+    positions, ordered = np.array([place for place, _ in apart]), [header for _, header in apart]
+    notes += _shortened(same) + _gaps(ordered, positions) + _tilt(ordered, normal)
+    return Arrangement(tuple(ordered), positions, tuple(notes))
 
 
 def _number(header: Header) -> tuple[float, int, int]:
@@ -110,27 +110,27 @@ def _number(header: Header) -> tuple[float, int, int]:
 
 def _without_copies(slices: Sequence[Header]) -> tuple[list[Header], list[str]]:
     """One slice for each SOPInstanceUID and frame."""
-    kept: dict[tuple[str, int | None], Header] = {}
+    distinct: dict[tuple[str, int | None], Header] = {}
     notes = []
     for place, header in enumerate(slices):
-        first = kept.setdefault((header.sop_instance or f"#{place}", header.frame), header)
+        first = distinct.setdefault((header.sop_instance or f"#{place}", header.frame), header)
         if first is not header:
             notes.append(f"{first.words} and {header.words} have the same SOPInstanceUID; the first was kept")
-    return list(kept.values()), _shortened(notes)
+    return list(distinct.values()), _shortened(notes)
 
 
-def _gaps(kept: list[Header], positions: NDArray[np.float64]) -> list[str]:
+def _gaps(slices: list[Header], positions: NDArray[np.float64]) -> list[str]:
     steps = np.diff(positions)
     usual = float(np.median(steps)) if len(steps) else 0.0
     wide = [i for i in range(len(steps)) if steps[i] > 1.5 * usual] if len(steps) > 1 else []
     words = "gap of {:.1f} mm between {} and {}; slices are {:.1f} mm apart"
-    return _shortened([words.format(steps[i], kept[i].words, kept[i + 1].words, usual) for i in wide])
+    return _shortened([words.format(steps[i], slices[i].words, slices[i + 1].words, usual) for i in wide])
 
 
-def _tilt(kept: list[Header], normal: NDArray[np.float64]) -> list[str]:
+def _tilt(slices: list[Header], normal: NDArray[np.float64]) -> list[str]:
     """Gantry tilt: the table moves along another line than the normal."""
-    first, last = kept[0].position, kept[-1].position
-    if len(kept) == 1 or first is None or last is None:
+    first, last = slices[0].position, slices[-1].position
+    if len(slices) == 1 or first is None or last is None:
         return []
     move = np.subtract(last, first)
     cosine = min(abs(float(normal @ move)) / float(np.linalg.norm(move)), 1.0)

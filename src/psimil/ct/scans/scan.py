@@ -223,17 +223,10 @@ def thumbnails(slices: Sequence[Slices], side: int = 96) -> NDArray[np.uint8]:
     >>> thumbnails([Slices.of(scan, WINDOWS, 4)], side=2)[0].tolist()
     [[128, 128], [128, 128]]
     """
-    N = sum(map(len, slices))
-    side = min(side, max(1, math.isqrt(BUDGET // N)))
-    return np.concatenate([_small(_channel(scan), min(side, scan.size)) for scan in slices])
-
-
-def _channel(scan: Slices) -> NDArray[np.uint8]:
-    names = [window.name for window in scan.windows]
-    return scan.images[:, names.index(BLOOD.name) if BLOOD.name in names else 0]
-
-
-def _small(images: NDArray[Any], side: int) -> NDArray[np.uint8]:
-    if images.shape[-1] == side:
-        return images
-    return slice_images(images.astype(np.int16), [GREY], side)[:, 0]
+    side = min(side, max(1, math.isqrt(BUDGET // sum(map(len, slices)))))
+    pictures = []
+    for scan in slices:
+        names = [window.name for window in scan.windows]
+        channel = scan.images[:, names.index(BLOOD.name) if BLOOD.name in names else 0]
+        pictures.append(channel if scan.size <= side else slice_images(channel.astype(np.int16), [GREY], side)[:, 0])
+    return np.concatenate(pictures)

@@ -77,11 +77,11 @@ def read_series(
     if not path.exists():
         raise MissingFile("the scan was not found. Check its name.")
     if path.name.lower().endswith(NIFTI_ENDINGS):
-        return read_nifti(path, hasher, limits)
-    return _read(_only(path, series, hasher, modalities, limits), skip_bad, modalities, limits, sandbox)
+        return _read_nifti(path, hasher, limits)
+    return _read(_only_series(path, series, hasher, modalities, limits), skip_bad, modalities, limits, sandbox)
 
 
-def _only(
+def _only_series(
     path: Path,
     wanted: str | None,
     hasher: Callable[[str], str] | None,
@@ -125,7 +125,7 @@ def _read(series: Series, skip_bad: bool, modalities: Collection[str], limits: L
         raise InputError(f"scan of {len(good)} slices is above the limit of {limits.scan_bytes >> 20} MB.")
     hu = np.empty((len(order.slices), first.rows, first.columns), np.int16)
     with Sandbox() if sandbox is None else nullcontext(sandbox) as decoder:
-        read, mended = _filled(hu, order.slices, bad, limits, decoder)
+        read, mended = _read_slices(hu, order.slices, bad, limits, decoder)
     if not read or (bad and not skip_bad):
         raise _refusal(bad, n)
     slices = [order.slices[i] for i in read]
@@ -154,7 +154,7 @@ def _read(series: Series, skip_bad: bool, modalities: Collection[str], limits: L
     )
 
 
-def _filled(
+def _read_slices(
     hu: NDArray[np.int16], slices: tuple[Header, ...], bad: list[str], limits: Limits, sandbox: Sandbox
 ) -> tuple[list[int], Counter[str]]:
     """Places of the slices that could be read, and what was mended how often; the others are added to ``bad``."""
@@ -181,30 +181,9 @@ def _refusal(bad: list[str], n: int) -> InputError:
     )
 
 
-def read_nifti(path: str | Path, hasher: Callable[[str], str] | None = None, limits: Limits = LIMITS) -> Scan:
-    """Hounsfield units of a NIfTI file, its axial slices from the feet to the head.
-
-    Rows run to the back of the head and columns to the left of the patient, as in DICOM.
-
-    Parameters
-    ----------
-    path : the file, ``.nii`` or ``.nii.gz``.
-    hasher : turns the name of the file to an id; None takes the keyed hash of this user.
-    limits : sizes above which it is refused.
-
-    Raises
-    ------
-    InputError
-        When it cannot be read, is no volume, or is above a limit.
-
-    Examples
-    --------
-    >>> read_nifti("/dev/null")
-    Traceback (most recent call last):
-    psimil.foundations.errors.InputError: the NIfTI file is not a regular file.
-    """
-    path = Path(os.path.realpath(path))
-    if not path.exists() or not stat.S_ISREG(os.lstat(path).st_mode):
+def _read_nifti(path: Path, hasher: Callable[[str], str] | None, limits: Limits) -> Scan:
+    """Axial slices of a NIfTI file, feet to head; rows run to the back and columns to the left, as in DICOM."""
+    if not stat.S_ISREG(os.lstat(path).st_mode):
         raise InputError("the NIfTI file is not a regular file.")
     try:
         import nibabel
