@@ -11,8 +11,8 @@ from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from psimil.testing.expectations import demand, needs_fit, refuses, same
-from psimil.testing.subject import Subject, needs, positive
+from psimil.testing.expectations import demand, needs_fit, refuses, same, same_bags
+from psimil.testing.subject import Subject, answers, needs, positive
 
 
 def check_estimator_repr(subject: Subject) -> None:
@@ -91,12 +91,12 @@ def check_fit_leaves_parameters(subject: Subject) -> None:
     """Fit changes no parameter."""
     made = subject.fresh()
     before = made.get_params(deep=False)
-    told = repr(before)
+    written = repr(before)
     made.fit(subject.bags, subject.y)
     after = made.get_params(deep=False)
     changed = [name for name, value in before.items() if after[name] is not value]
     demand(not changed, f"fit replaces {changed}")
-    demand(repr(after) == told, "fit changes the inside of a parameter")
+    demand(repr(after) == written, "fit changes the inside of a parameter")
 
 
 def check_unfitted(subject: Subject) -> None:
@@ -184,8 +184,8 @@ def check_save_load(subject: Subject) -> None:
         subject.fitted.save(path)
         loaded = type(subject.estimator).load(path)
     for method in subject.methods():
-        found, expected = (getattr(model, method)(subject.unseen) for model in (loaded, subject.fitted))
-        same(found, expected, f"{method} of the loaded model")
+        found, expected = (answers(model, method, subject.unseen) for model in (loaded, subject.fitted))
+        same_bags(found, expected, f"{method} of the loaded model")
 
 
 @needs("save", "load")
