@@ -1,4 +1,4 @@
-"""Predictions on a Dask cluster, with the bits of one process: latent moments of instances, and whole predictions."""
+"""Predictions on a Dask cluster, with the bits of one process."""
 
 from __future__ import annotations
 
@@ -37,41 +37,6 @@ def _drawn(model: TrainedModel, shard: Shard) -> Drawn:
     return model.drawn(shard.X, shard.labels.offsets, shard.labels.links)
 
 
-def predict_parts(
-    model: TrainedModel,
-    bags: Bags,
-    client: Any,
-    *,
-    raw: bool = False,
-    timeout: float = TIMEOUT,
-    patience: float = PATIENCE,
-) -> tuple[Array, Array]:
-    """Mean and variance (N,) of f at every instance, calibrated unless ``raw``; :func:`predict_bags` goes on.
-
-    Shards end where a chunk of one process ends, so every product has the shape it has there.
-
-    Parameters
-    ----------
-    model : of a fitted estimator, its ``model_``.
-    client : ``distributed.Client``.
-    timeout, patience : see :class:`psimil.cluster.dask_shards.DaskShards`.
-
-    Examples
-    --------
-    >>> from distributed import Client
-    >>> from psimil import VGPMIL
-    >>> from psimil.datasets import make_bags
-    >>> bags, y, _ = make_bags(n_bags=20, seed=1)
-    >>> model = VGPMIL(n_inducing=5, max_iter=5, tol=0, random_state=0).fit(bags, y).model_
-    >>> with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None) as client:
-    ...     mean, variance = predict_parts(model, bags, client)
-    >>> bool((mean == model.latent(bags.X)[0]).all())
-    True
-    """
-    ((_, latent),) = _latents(model, bags, split_bags(bags.offsets, bags.n_instances), client, timeout, patience)
-    return latent if raw else model.calibration.apply(*latent)
-
-
 def predict_bags(
     model: TrainedModel, bags: Bags, client: Any, *, timeout: float = TIMEOUT, patience: float = PATIENCE
 ) -> Prediction:
@@ -79,8 +44,10 @@ def predict_bags(
 
     Parameters
     ----------
-    model, client, timeout, patience : as of :func:`predict_parts`.
+    model : of a fitted estimator, its ``model_``.
     bags : with D features, without their context.
+    client : ``distributed.Client``.
+    timeout, patience : see :class:`psimil.cluster.dask_shards.DaskShards`.
 
     Examples
     --------
@@ -113,8 +80,7 @@ def predict_ranges(
 
     Parameters
     ----------
-    model, client, timeout, patience : as of :func:`predict_parts`.
-    bags : with D features, without their context.
+    model, bags, client, timeout, patience : as of :func:`predict_bags`.
     rows : target number of instances of a range.
 
     Examples
@@ -145,7 +111,10 @@ def predict_ranges(
 def _latents(
     model: TrainedModel, bags: Bags, ranges: list[BagRange], client: Any, timeout: float, patience: float
 ) -> Iterator[tuple[BagRange, tuple[Array, Array]]]:
-    """Each range with mean and variance of f at its instances, not calibrated."""
+    """Each range with mean and variance of f at its instances, not calibrated.
+
+    Shards end where a chunk of one process ends, so every product has the shape it has there.
+    """
     step = chunk_rows(model.gp.size, model.dtype)
     firsts = [some.start + part_cuts(some.stop - some.start, step)[:-1] for some in ranges]
     cuts = np.concatenate([*firsts, [bags.n_instances]])
