@@ -84,7 +84,7 @@ def _planned(shell: Shell, name: str, protocols: tuple[str, ...], quick: bool, m
     from psimil.foundations.errors import InputError
     from psimil.foundations.extras import install_command
     from psimil.paper.experiments.plans import plan
-    from psimil.paper.experiments.runner import runnable
+    from psimil.paper.experiments.trial import runnable
 
     wanted = tuple(model for model in models if model)
     planned, left_out = runnable([job for p in protocols for job in plan(name, p, quick=quick, models=wanted)])
@@ -99,7 +99,7 @@ def _run(shell: Shell, records: Records, planned: list[Job], directory: str | No
     """Run what is not finished, and write tables and figures of all that is."""
     from psimil.paper.experiments.plans import PROTOCOLS, plan
     from psimil.paper.experiments.report import write_report
-    from psimil.paper.experiments.runner import run_jobs
+    from psimil.paper.experiments.trial import run_jobs
 
     name, quick = planned[0].experiment, planned[0].quick
     done = sum(records.has(job) for job in planned)

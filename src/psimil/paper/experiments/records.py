@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -44,7 +44,7 @@ class Records(Workdir):
             atomic_write(self._predictions(job, number), partial(_savez, arrays))
         if trial.history:
             self.write_table(f"history/{job.key}.csv", _frame(trial.history))
-        text = json.dumps({"job": job.as_dict(), "rows": [_plain(row) for row in trial.rows]}, allow_nan=False)
+        text = json.dumps({"job": asdict(job), "rows": [_plain(row) for row in trial.rows]}, allow_nan=False)
         atomic_write(self._fit(job), lambda stream: stream.write(text.encode()))
 
     def rows(self, jobs: Sequence[Job]) -> pd.DataFrame:
@@ -66,7 +66,7 @@ class Records(Workdir):
         path = self._fit(job)
         try:
             found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-            if found["job"] != job.as_dict() or not isinstance(found["rows"], list):
+            if found["job"] != asdict(job) or not isinstance(found["rows"], list):
                 raise ValueError("it is of another fit")
         except (ValueError, KeyError, TypeError) as error:
             raise InputError(f"{path.name} is damaged ({error}). Delete it; the fit will be repeated.") from error

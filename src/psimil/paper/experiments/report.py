@@ -27,12 +27,12 @@ from psimil.figures import (
 )
 from psimil.foundations.logistic import sigmoid
 from psimil.paper.experiments.cohorts import load_cohort
+from psimil.paper.experiments.figures import bars_table, plot_bars, plot_time_auc, time_auc_table
 from psimil.paper.experiments.plans import LARGE, Job
 from psimil.paper.experiments.records import Records
 from psimil.paper.experiments.scores import restored
 from psimil.paper.experiments.summary import cnn_table, paired_tests, score_table, selected, time_table
 from psimil.paper.experiments.trial_data import CROSS_VALIDATION, split_of, split_rows
-from psimil.paper.figures import bars_table, plot_bars, plot_time_auc, time_auc_table
 from psimil.results.referral_curve import referral_curve
 from psimil.results.render import to_latex, to_markdown
 

@@ -1,13 +1,17 @@
-"""Run one job: fit the model as the protocol says, and measure it on the bags the protocol names."""
+"""Run jobs: fit the model as the protocol says, measure it on the bags the protocol names; in parallel if wished."""
 
 from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from joblib import Parallel, delayed, parallel_config
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -21,6 +25,9 @@ from psimil.paper.experiments.plans import Job
 from psimil.paper.experiments.scores import ModelOutput
 from psimil.paper.experiments.trial_data import TrialData, gather
 from psimil.results.metrics import bag_metrics
+
+if TYPE_CHECKING:
+    from psimil.paper.experiments.records import Records
 
 Array = NDArray[Any]
 
@@ -142,3 +149,63 @@ def _accuracy(model: Any, stop: LabelledBags | None) -> float:
         return float("nan")
     found = model.predict_dist(stop.bags)
     return bag_metrics(stop.y, found.prob, found.threshold, found.log_odds)["accuracy"]
+
+
+def run_jobs(
+    jobs: Sequence[Job],
+    directory: str | None,
+    records: Records,
+    *,
+    n_jobs: int = 1,
+    cluster: str | None = None,
+    follow: Callable[[str], None] | None = None,
+) -> int:
+    """Run the jobs that are not finished yet.
+
+    Parameters
+    ----------
+    directory : where data files lie, on every machine that runs jobs.
+    n_jobs : processes on this machine.
+    cluster : address of a Dask scheduler, which then runs the jobs instead.
+    follow : called with the key of every job that finishes.
+
+    Returns
+    -------
+    count : number of jobs that were run.
+    """
+    waiting = [job for job in jobs if not records.has(job)]
+    with _backend(n_jobs, cluster) as parallel:
+        tasks = (delayed(_run)(job, directory) for job in waiting)
+        for job, trial in parallel(tasks):
+            records.keep(job, trial)
+            if follow is not None:
+                follow(job.key)
+    return len(waiting)
+
+
+def runnable(jobs: Sequence[Job]) -> tuple[list[Job], list[str]]:
+    """The jobs whose libraries are installed, and the labels of the models that were left out."""
+    absent = find_spec("torch") is None
+    missing = {name for name in {job.model for job in jobs} if entry(name).needs_torch and absent}
+    return [job for job in jobs if job.model not in missing], sorted(entry(name).label for name in missing)
+
+
+def _run(job: Job, directory: str | None) -> tuple[Job, Trial]:
+    from threadpoolctl import threadpool_info
+
+    if entry(job.model).needs_torch:  # torch keeps its own threads; give it what BLAS has
+        import torch
+
+        torch.set_num_threads(min((pool["num_threads"] for pool in threadpool_info()), default=1))
+    return job, run_trial(job, directory)
+
+
+@contextmanager
+def _backend(n_jobs: int, cluster: str | None) -> Iterator[Parallel]:
+    if cluster is None:
+        yield Parallel(n_jobs=n_jobs, return_as="generator_unordered", pre_dispatch="n_jobs")
+        return
+    from psimil.cluster import connect
+
+    with connect(cluster) as client, parallel_config(backend="dask", client=client, n_jobs=-1):
+        yield Parallel(return_as="generator_unordered")
