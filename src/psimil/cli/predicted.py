@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from psimil.cli.score_tables import bag_frame
-from psimil.data.bagtable import BagTable
-from psimil.data.slide import Slide
+from psimil.data.bagtable import BagTable, Slide
 from psimil.estimators.psi_vgpmil import PsiVGPMIL
 from psimil.figures import new_figure, plot_slide, save_figure, slide_table
 from psimil.files.rundir import RunDirectory

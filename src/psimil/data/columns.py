@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from decimal import Decimal
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,8 @@ from psimil.model.labels import (
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from psimil.data.bagtable import TableOptions
 
 NUMERIC = "biuf"
 
@@ -121,6 +123,11 @@ class BagLabels:
         self._first: list[Any] = []  # bag in which each kind first appears
         self._of_bag = np.empty(0, dtype=np.int64)  # the kind of each bag, -1 before its first row
         self._some, self._unfit = False, ""
+
+    @classmethod
+    def of(cls, options: TableOptions) -> Self:
+        """As the options of a table say."""
+        return cls(options.positive, options.classes, optional=options.labels_optional)
 
     def look(self, values: Array, bag: Array, names: Any) -> None:
         """Go on with further rows: their labels (n,), numbers of their bags (n,), and the names of all bags so far."""

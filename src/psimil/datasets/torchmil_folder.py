@@ -50,6 +50,7 @@ class TorchmilFolder:
         position: str | None = None,
         labels_optional: bool = False,
     ) -> None:
+        self.classes = None  # labels are numbers
         self._root = root_of(path)
         self._features, self.feature_set = _feature_folder(self._root, path, features)
         there = sorted(file.stem for file in (self._root / self._features).glob("*.npy"))
@@ -57,6 +58,7 @@ class TorchmilFolder:
         if not self._names:
             raise InputError(f"{self._root / self._features} has no .npy files: 0 bags.")
         self._labels = self._folder(label, LABELS) or (None if labels_optional else LABELS)
+        self.has_labels = self._labels is not None
         self._known = self._folder(instance_label, *INSTANCE_FOLDERS)
         self._coords = self._folder(position, COORDS)
 

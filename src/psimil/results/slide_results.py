@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from psimil.data.bagtable import Slide
 from psimil.data.h5_file import h5_bytes
-from psimil.data.slide import Slide
 from psimil.files.atomic import atomic_write
 from psimil.inference.prediction import Prediction
 from psimil.inference.prediction_table import estimate
@@ -30,7 +30,7 @@ def slide_table(prediction: Prediction, slide: Slide) -> pd.DataFrame:
     Parameters
     ----------
     prediction : of ``predict_dist``.
-    slide : one of the :class:`psimil.data.slide.Slide` of the table that was predicted.
+    slide : one of the :class:`psimil.data.bagtable.Slide` of the table that was predicted.
 
     Examples
     --------
