@@ -8,7 +8,9 @@ from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from psimil.data.archives import Archive
 from psimil.data.bagtable import BAG, BagTable, Source, TableOptions, in_memory
@@ -24,9 +26,6 @@ from psimil.store.bag_folders import Progress, import_folder, open_folder, refus
 from psimil.store.manifest import Manifest, is_store, read_manifest
 from psimil.store.reader import open_store
 from psimil.store.writer import StoreWriter
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 __all__ = ["import_bags", "read_bags"]
 
@@ -203,8 +202,8 @@ def _source(path: Path, options: TableOptions, *, at_once: bool = False) -> Sour
         chunks = partial(parquet_chunks, path, at_once=at_once)
     else:
         raise InputError(f"{path.name}: unknown kind of table. Give a .csv, .tsv, .txt, .parquet or .npz file.")
-    held = list(chunks()) if at_once else []
-    return Table(lambda: iter(held) if at_once else _counted(chunks()), path.name, options)
+    chunks_read = list(chunks()) if at_once else []
+    return Table(lambda: iter(chunks_read) if at_once else _counted(chunks()), path.name, options)
 
 
 def _counted(chunks: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
