@@ -12,6 +12,7 @@ from tempfile import TemporaryFile
 from typing import IO, Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from psimil.data.bagtable import ALL_OF_IT, Rows, TableOptions
@@ -79,8 +80,6 @@ class Archive:
 
     def rows(self) -> Iterator[Rows]:
         """All rows, in the order of the file."""
-        import pandas as pd
-
         start = 0
         for chunk in self._matrix.chunks():
             here = slice(start, start + len(chunk))
@@ -173,11 +172,11 @@ def _beside_matrix(path: Path, at_once: bool) -> dict[str, Array]:
             what = "content" if at_once else "content beside X"
             raise InputError(f"{path.name}: {what} is above the limit of {MAX_BYTES >> 30} GB.")
         with np.load(path, allow_pickle=False) as archive:
-            held = [key for key in ("X", *BESIDE_X) if key in archive.files]
-            if "X" not in held or ("bag_ids" in held) == ("offsets" in held):
-                shown = ", ".join(held) or "neither"
+            keys = [key for key in ("X", *BESIDE_X) if key in archive.files]
+            if "X" not in keys or ("bag_ids" in keys) == ("offsets" in keys):
+                shown = ", ".join(keys) or "neither"
                 raise InputError(f"{path.name} must hold X and either bag_ids or offsets; it holds {shown}.")
-            return {key: _member(archive, key, path) for key in held if key != "X"}
+            return {key: _member(archive, key, path) for key in keys if key != "X"}
 
 
 def _member(archive: Any, key: str, path: Path) -> Array:

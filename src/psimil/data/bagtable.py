@@ -46,13 +46,13 @@ class Slide(NamedTuple):
     @property
     def side(self) -> float:
         """Length of a patch at full resolution: as TRIDENT says, as CLAM does, or the step between patches."""
-        said = self.attributes.get("patch_size_level0")
-        if said is None and "patch_size" in self.attributes:
-            said = self.attributes["patch_size"] * np.asarray(self.attributes.get("downsample", 1))
-        if said is None:
+        length = self.attributes.get("patch_size_level0")
+        if length is None and "patch_size" in self.attributes:
+            length = self.attributes["patch_size"] * np.asarray(self.attributes.get("downsample", 1))
+        if length is None:
             gaps = np.concatenate([np.diff(np.unique(column)) for column in self.coords.T.astype(float)])
-            said = gaps.min(initial=np.inf)
-        side = float(np.max(said))
+            length = gaps.min(initial=np.inf)
+        side = float(np.max(length))
         return side if 0 < side < np.inf else 1.0
 
 
@@ -181,5 +181,5 @@ def in_memory(source: Source) -> BagTable:
 
 
 def _joined(pieces: list[Array | None]) -> Array | None:
-    found = [piece for piece in pieces if piece is not None]
-    return np.concatenate(found) if found else None
+    present = [piece for piece in pieces if piece is not None]
+    return np.concatenate(present) if present else None

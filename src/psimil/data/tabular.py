@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from psimil.data.bagtable import ALL_OF_IT, Rows, TableOptions
@@ -15,9 +16,6 @@ from psimil.data.feature_columns import FeatureColumns
 from psimil.foundations.errors import InputError
 from psimil.model.bag_checks import INSTANCE_LABEL, LABEL
 from psimil.model.labels import Classes
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 class Table:

@@ -1,8 +1,9 @@
 """Datasets: MUSK and small digits are embedded; MNIST, CT features and files of other tools are read from a folder."""
 
+from psimil.datasets.classic import load_musk1 as load_musk1
+from psimil.datasets.classic import load_musk2 as load_musk2
 from psimil.datasets.classic import read_classic as read_classic
 from psimil.datasets.ich import load_cq500 as load_cq500
-from psimil.datasets.ich import load_ich_pair as load_ich_pair
 from psimil.datasets.ich import load_rsna as load_rsna
 from psimil.datasets.ich import load_rsna_training as load_rsna_training
 from psimil.datasets.labelled import LabelledBags as LabelledBags
@@ -16,8 +17,6 @@ from psimil.datasets.mnist_recipes import MnistBags as MnistBags
 from psimil.datasets.mnist_recipes import authors_mnist_bags as authors_mnist_bags
 from psimil.datasets.mnist_recipes import digits_bags as digits_bags
 from psimil.datasets.mnist_recipes import mnist_bags as mnist_bags
-from psimil.datasets.musk import load_musk1 as load_musk1
-from psimil.datasets.musk import load_musk2 as load_musk2
 from psimil.datasets.published import fetch as fetch
 from psimil.datasets.published import locate as locate
 from psimil.datasets.published import verify as verify

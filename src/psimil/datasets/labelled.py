@@ -68,7 +68,7 @@ def labelled(bags: Bags, y: ArrayLike, y_instances: ArrayLike | None = None) -> 
     )
 
 
-def together(found: Iterable[OneBag]) -> LabelledBags:
+def together(bags_read: Iterable[OneBag]) -> LabelledBags:
     """Bags that were read one after another, each with a label, in the order of their positions if all have some.
 
     Examples
@@ -76,7 +76,7 @@ def together(found: Iterable[OneBag]) -> LabelledBags:
     >>> together([OneBag("a", np.ones((2, 1)), 1), OneBag("b", np.ones((1, 1)), 0)]).y.tolist()
     [1, 0]
     """
-    each = list(found)
+    each = list(bags_read)
     bags = Bags.from_list([one.X for one in each], ids=[one.name for one in each])
     known = [np.full(len(one.X), UNKNOWN) if one.known is None else one.known for one in each]
     for one, labels in zip(each, known, strict=True):
@@ -93,7 +93,7 @@ def together(found: Iterable[OneBag]) -> LabelledBags:
 
 
 def table_of(
-    found: Iterable[OneBag], name: str, classes: Classes | None = None, *, labels_optional: bool = False
+    bags_read: Iterable[OneBag], name: str, classes: Classes | None = None, *, labels_optional: bool = False
 ) -> BagTable:
     """Bags that were read one after another as a table; without labels that cannot be used, if these are optional.
 
@@ -107,7 +107,7 @@ def table_of(
     >>> table_of([OneBag("a", np.ones((2, 1)), UNKNOWN)], "folder", labels_optional=True).y is None
     True
     """
-    each = list(found)
+    each = list(bags_read)
     usable = not labels_optional or all(one.label in (0, 1) for one in each)
     if not usable:
         if any(one.label != UNKNOWN for one in each):

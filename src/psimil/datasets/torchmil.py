@@ -110,8 +110,8 @@ def write_torchmil(
     data = labelled(bags, y, y_instances)
     if instance_labels not in INSTANCE_FOLDERS:
         raise InputError(f"instance_labels must be one of {', '.join(INSTANCE_FOLDERS)}, got {instance_labels!r}.")
-    held = FEATURES if features is None else f"{FEATURES}/{NAMED}{checked_names([features])[0]}"
-    columns = {held: list(bags), LABELS: [data.y[b : b + 1] for b in range(len(bags))]}
+    feature_folder = FEATURES if features is None else f"{FEATURES}/{NAMED}{checked_names([features])[0]}"
+    columns = {feature_folder: list(bags), LABELS: [data.y[b : b + 1] for b in range(len(bags))]}
     if y_instances is not None:
         columns[instance_labels] = bags.split(data.y_instances)
     if coords is not None:

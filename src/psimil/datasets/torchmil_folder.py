@@ -156,21 +156,21 @@ def known_set(path: Path, names: Sequence[str]) -> str | None:
 
 def _feature_folder(root: Path, path: Path, asked: str | None) -> tuple[str, str | None]:
     """The folder of the features under the root, and their name where they have one."""
-    found = sorted(one.name.removeprefix(NAMED) for one in (root / FEATURES).glob(f"{NAMED}*") if one.is_dir())
+    sets = sorted(one.name.removeprefix(NAMED) for one in (root / FEATURES).glob(f"{NAMED}*") if one.is_dir())
     if root == path.parent.parent and path.parent.name == FEATURES:
         own = path.name.removeprefix(NAMED)
         if asked not in (None, own):
             raise InputError(f"{path} has the features {own}, not {asked}. Name the folder above it.")
         asked = own
-    if asked is None and not found:
+    if asked is None and not sets:
         return FEATURES, None
-    name = found[0] if asked is None and len(found) == 1 else asked
-    if name is None or name not in found:
-        said = f"{root} has no features {name!r}. It" if name else str(root)
-        if not found:
-            raise InputError(f"{said} has one set, without a name. Leave the name out.")
-        cure = f'Choose one by name, such as "{found[0]}", or name its folder, {FEATURES}/{NAMED}{found[0]}.'
-        raise InputError(f"{said} has the features {', '.join(found)}. {cure}")
+    name = sets[0] if asked is None and len(sets) == 1 else asked
+    if name is None or name not in sets:
+        subject = f"{root} has no features {name!r}. It" if name else str(root)
+        if not sets:
+            raise InputError(f"{subject} has one set, without a name. Leave the name out.")
+        cure = f'Choose one by name, such as "{sets[0]}", or name its folder, {FEATURES}/{NAMED}{sets[0]}.'
+        raise InputError(f"{subject} has the features {', '.join(sets)}. {cure}")
     return f"{FEATURES}/{NAMED}{name}", name
 
 
@@ -195,12 +195,12 @@ def _members(root: Path, split: str, there: Collection[str], folder: str) -> lis
             raise InputError(f"{SPLITS} puts bag {name} in {splits[name]} and in {own}. A bag has one split.")
     names = checked_names(sorted(name for name, own in splits.items() if own == split))
     if not names:
-        found = ", ".join(sorted(set(splits.values())))
-        raise InputError(f'{SPLITS} puts no bag in "{split}". It has {found}.')
-    held = [name for name in names if name in set(there)]
-    if not held:
+        known = ", ".join(sorted(set(splits.values())))
+        raise InputError(f'{SPLITS} puts no bag in "{split}". It has {known}.')
+    present = [name for name in names if name in set(there)]
+    if not present:
         raise MissingFile(f"{folder}/{names[0]}.npy was not found in {root}, nor any other bag of {split!r}.")
-    if len(held) < len(names):
-        words = f'{len(names) - len(held)} of {len(names)} bags of "{split}" have no features and are left out.'
+    if len(present) < len(names):
+        words = f'{len(names) - len(present)} of {len(names)} bags of "{split}" have no features and are left out.'
         warnings.warn(words, DataWarning, stacklevel=4)
-    return held
+    return present
