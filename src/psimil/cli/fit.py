@@ -123,8 +123,8 @@ def _with_feedback(table: BagTable, known: Any, feedback: Path) -> tuple[BagTabl
 
     from psimil.results.feedback import read_feedback, with_feedback
 
-    told = with_feedback(replace(table, y_instances=known), read_feedback(feedback), feedback.name)
-    return told, told.y_instances
+    corrected = with_feedback(replace(table, y_instances=known), read_feedback(feedback), feedback.name)
+    return corrected, corrected.y_instances
 
 
 def _tell(shell: Shell, facts: dict[str, Any], out: str) -> None:

@@ -14,6 +14,7 @@ from psimil.cli.exits import NOTE
 from psimil.cli.groups import asked
 from psimil.cli.options import Overwrite, choice
 from psimil.cli.shell import Shell, finite
+from psimil.foundations.extras import install_command
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -82,7 +83,6 @@ def reproduce(
 def _planned(shell: Shell, name: str, protocols: tuple[str, ...], quick: bool, models: list[str]) -> list[Job]:
     """The fits to run; a model whose libraries are missing is left out, and that is said."""
     from psimil.foundations.errors import InputError
-    from psimil.foundations.extras import install_command
     from psimil.paper.experiments.plans import plan
     from psimil.paper.experiments.trial import runnable
 

@@ -61,8 +61,8 @@ def predict_bags(
     >>> bool((found.prob == model.predict(bags).prob).all())
     True
     """
-    (found,) = predict_ranges(model, bags, client, bags.n_instances, timeout=timeout, patience=patience)
-    return found
+    (prediction,) = predict_ranges(model, bags, client, bags.n_instances, timeout=timeout, patience=patience)
+    return prediction
 
 
 def predict_ranges(
@@ -131,13 +131,13 @@ def _by_range(
     ranges: list[BagRange], parts: list[BagRange], results: Iterator[Result]
 ) -> Iterator[tuple[BagRange, list[Result]]]:
     """Each range with the results of its parts."""
-    ends, found = iter(ranges), list[Result]()
+    ends, of_range = iter(ranges), list[Result]()
     some = next(ends)
     for part, result in zip(parts, results, strict=True):
-        found.append(result)
+        of_range.append(result)
         if part.stop == some.stop:
-            yield some, found
-            some, found = next(ends, some), []
+            yield some, of_range
+            some, of_range = next(ends, some), []
 
 
 def parts_of(some: BagRange, offsets: Array, rows: int) -> list[BagRange]:

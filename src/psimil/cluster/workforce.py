@@ -55,22 +55,16 @@ def connect(address: str, security: Any = None) -> Any:
             address, timeout=ANSWER_WITHIN, security=security, set_as_default=False
         )
     except (OSError, TimeoutError, ValueError, TypeError) as error:
-        raise InputError(f"no Dask scheduler answers at {address}: {in_short(error)}.") from error
+        raise InputError(f"no Dask scheduler answers at {address}: {_in_short(error)}.") from error
 
 
-def in_short(error: BaseException) -> str:
-    r"""The first line of an error's message, without its full stop.
-
-    Examples
-    --------
-    >>> in_short(ValueError("no such file.\nTry again."))
-    'no such file'
-    """
+def _in_short(error: BaseException) -> str:
+    """The first line of an error's message, without its full stop."""
     return (str(error) or type(error).__name__).splitlines()[0][:200].rstrip(".")
 
 
 @contextmanager
-def answering() -> Iterator[None]:
+def _answering() -> Iterator[None]:
     """Within the block a scheduler that is gone gives a :class:`ClusterFailure`."""
     from distributed.client import ClosedClientError
 
@@ -182,7 +176,7 @@ class Dispatch:
         """One result per job, in their order."""
         todo, ready = deque(jobs), dict[ShardJob, Any]()
         try:
-            with answering():
+            with _answering():
                 self._look()
                 for job in jobs:
                     while job not in ready:
@@ -224,7 +218,7 @@ class Dispatch:
             if isinstance(error, NumericalFailure):
                 raise error
             if error is not None:  # however often Dask tried
-                raise ClusterFailure(f"{job.name} failed on the cluster, at last with: {in_short(error)}.") from error
+                raise ClusterFailure(f"{job.name} failed on the cluster, at last with: {_in_short(error)}.") from error
             self._seats = self.workforce.seats()
             self._send(job)  # it was lost
         return {}

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from psimil.foundations.errors import InputError
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 ABSENT = "–"
 WORDS = {"f1": "F1", "auc": "AUC", "ece": "ECE", "brier": "Brier", "cnn": "CNN", "middle": "middle of the bag:"}
@@ -64,8 +62,6 @@ def summarise(rows: pd.DataFrame, by: Sequence[str], metrics: Sequence[str]) -> 
     >>> summarise(rows, ["model"], ["bag_auc"]).round(3).to_dict("records")[0]
     {'model': 'VGPMIL', 'n': 2, 'bag_auc_mean': 0.85, 'bag_auc_sd': 0.071, 'bag_auc_n': 2}
     """
-    import pandas as pd
-
     unknown = [name for name in by if name not in rows]
     if unknown or not by:
         raise InputError(f"cannot group by {unknown}. The rows have the columns {rows.columns.tolist()}.")
@@ -170,8 +166,6 @@ def _cells(frame: pd.DataFrame, names: Sequence[str], digits: int) -> list[list[
 
 
 def _cell(row: dict[str, Any], name: str, digits: int) -> tuple[tuple[str, ...], str]:
-    import pandas as pd
-
     if f"{name}_mean" not in row:
         value = row[name]
         if pd.isna(value) or value == "":

@@ -164,9 +164,9 @@ def check_failed_fit_keeps_the_model(subject: Subject) -> None:
 
 def check_deep_copy(subject: Subject) -> None:
     """A deep copy, made by the protocol that pickle uses, predicts the same and shares nothing with its original."""
-    held = copy.deepcopy(subject.fitted)
-    same(positive(held, subject.unseen), subject.expected, "from a deep copy")
-    held.fit(subject.bags, 1 - subject.y)
+    copied = copy.deepcopy(subject.fitted)
+    same(positive(copied, subject.unseen), subject.expected, "from a deep copy")
+    copied.fit(subject.bags, 1 - subject.y)
     same(positive(subject.fitted, subject.unseen), subject.expected, "after the copy was fitted to other labels")
 
 

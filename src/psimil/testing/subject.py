@@ -164,8 +164,8 @@ def positive(estimator: Any, bags: Any) -> Array:
 
 def answers(estimator: Any, method: str, bags: Any) -> list[Array]:
     """What a prediction method says about each bag; probability and standard deviation of ``predict_dist``."""
-    found = getattr(estimator, method)(bags)
-    return list(np.column_stack([found.prob, found.std]) if method == "predict_dist" else found)
+    answer = getattr(estimator, method)(bags)
+    return list(np.column_stack([answer.prob, answer.std]) if method == "predict_dist" else answer)
 
 
 def needs(

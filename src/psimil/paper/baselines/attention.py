@@ -77,10 +77,10 @@ class AttentionMIL(BagClassifier):
 
     def attention_weights(self, bags: Any, *, bag_ids: Any = None) -> list[Array]:
         """Per bag the attention (n_i,) of its instances, with sum 1; it ranks instances, it is no probability."""
-        found = self._bags(bags, bag_ids)
+        scaled = self._bags(bags, bag_ids)
         if not isinstance(self.model_, GatedAttention):
             raise InputError("no attention was learned: the training bags all had the same label.")
-        return found.split(self.model_.evaluate(found)[1])
+        return scaled.split(self.model_.evaluate(scaled)[1])
 
     def _check_parameters(self) -> None:
         require_torch()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
 from psimil.figures.canvas import COLOURS, LINES, axes_or_new
 from psimil.figures.lettering import SMALLEST, axes_points, figure_of, legend_below, literal, titled
@@ -12,7 +13,6 @@ from psimil.foundations.errors import InputError
 from psimil.results.render import heading, summarise
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.axes import Axes
 
 METRICS = ("bag_accuracy", "bag_f1", "bag_auc", "instance_accuracy", "instance_f1", "instance_auc")
@@ -40,8 +40,6 @@ def bars_table(rows: pd.DataFrame) -> pd.DataFrame:
     >>> bars_table(rows)[["metric", "mean", "n"]].round(3).to_dict("records")
     [{'metric': 'bag_auc', 'mean': 0.85, 'n': 2}]
     """
-    import pandas as pd
-
     metrics = [name for name in METRICS if name in rows and rows[name].notna().any()]
     if not metrics:
         raise InputError(f"there is no metric to draw. The rows need one of {', '.join(METRICS)}.")

@@ -60,19 +60,19 @@ def run_trial(job: Job, directory: str | None) -> Trial:
     >>> trial.rows[0]["measured_on"], trial.rows[0]["n_test"]
     ('held-out bags', 19)
     """
-    found = entry(job.model)
-    data = gather(job, directory, stopping=found.needs_stopping)
+    registered = entry(job.model)
+    data = gather(job, directory, stopping=registered.needs_stopping)
     started = time.perf_counter()
     with warnings.catch_warnings():
         for category in (DataWarning, ConvergenceWarning):
             warnings.simplefilter("ignore", category)
-        model, threshold = _fit(job, found, data)
+        model, threshold = _fit(job, registered, data)
         seconds = time.perf_counter() - started
         outputs = [
-            (measured, measured.stored if found.build is None else ModelOutput.of(model, measured.bags, threshold))
+            (measured, measured.stored if registered.build is None else ModelOutput.of(model, measured.bags, threshold))
             for measured in data.measured
         ]
-        facts = _facts(job, found, model, data) | {"seconds": seconds}
+        facts = _facts(job, registered, model, data) | {"seconds": seconds}
     known = [(measured, output) for measured, output in outputs if output is not None]
     rows = [
         facts
@@ -82,46 +82,46 @@ def run_trial(job: Job, directory: str | None) -> Trial:
         for measured, output in known
     ]
     predictions = [output.arrays(measured.bags) for measured, output in known]
-    history = [dict(row) for row in model.history_] if found.is_gaussian_process else []
+    history = [dict(row) for row in model.history_] if registered.is_gaussian_process else []
     return Trial(rows, predictions, history)
 
 
-def _fit(job: Job, found: Entry, data: TrialData) -> tuple[Any, float]:
-    if found.build is None:
+def _fit(job: Job, registered: Entry, data: TrialData) -> tuple[Any, float]:
+    if registered.build is None:
         return None, 0.5
-    model = found.build(job)
+    model = registered.build(job)
     train = data.train
-    if not found.is_gaussian_process:
-        return _fit_baseline(model, found, train, job.seed)
+    if not registered.is_gaussian_process:
+        return _fit_baseline(model, registered, train, job.seed)
     if data.stop is None:
         candidates = [clone(model).set_params(**chosen) for chosen in CANDIDATES.get(job.experiment, [{}])]
         fitted = [candidate.fit(train.bags, train.y) for candidate in candidates]
         return max(fitted, key=lambda candidate: candidate.out_of_bag_.mean_log_predictive), 0.5
     model.set_params(early_stopping=STOPPING[job.protocol], max_iter=MAX_ITER[job.protocol])
-    if found.preset != "published":  # which brings its own, warm-up included
+    if registered.preset != "published":  # which brings its own, warm-up included
         model.set_params(patience=PATIENCE)
     return model.fit(train.bags, train.y, eval_set=(data.stop.bags, data.stop.y)), 0.5
 
 
-def _fit_baseline(model: Any, found: Entry, train: LabelledBags, seed: int) -> tuple[Any, float]:
+def _fit_baseline(model: Any, registered: Entry, train: LabelledBags, seed: int) -> tuple[Any, float]:
     """Parameters and threshold by inner cross-validation on the training bags, where they are few."""
     if len(train.y) > SMALL:
         return model.fit(train.bags, train.y), 0.5
     folds = StratifiedKFold(INNER_FOLDS, shuffle=True, random_state=seed)
     chosen = clone(model)
-    if found.grid:
-        search = GridSearchCV(model, dict(found.grid), scoring="neg_log_loss", cv=folds, refit=False)
+    if registered.grid:
+        search = GridSearchCV(model, dict(registered.grid), scoring="neg_log_loss", cv=folds, refit=False)
         chosen.set_params(**search.fit(train.bags, train.y).best_params_)
     out_of_fold = cross_val_predict(chosen, train.bags, train.y, cv=folds, method="decision_function")
     return chosen.fit(train.bags, train.y), bag_threshold(np.asarray(out_of_fold), train.y)
 
 
-def _facts(job: Job, found: Entry, model: Any, data: TrialData) -> dict[str, Any]:
+def _facts(job: Job, registered: Entry, model: Any, data: TrialData) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "experiment": job.experiment,
         "protocol": job.protocol,
-        "model": found.label,
-        "preset": found.preset,
+        "model": registered.label,
+        "preset": registered.preset,
         "split": job.split,
         "repeat": job.repeat,
         "cnn": job.cnn,
@@ -131,7 +131,7 @@ def _facts(job: Job, found: Entry, model: Any, data: TrialData) -> dict[str, Any
         "beta": job.beta,
         "n_train": len(data.train.y),
     }
-    if found.is_gaussian_process:
+    if registered.is_gaussian_process:
         facts |= {
             "n_inducing": None if model.n_inducing == "auto" else model.n_inducing,
             "standardize": model.standardize,
@@ -147,8 +147,8 @@ def _accuracy(model: Any, stop: LabelledBags | None) -> float:
     """Accuracy on the bags that stopped the training, by which the paper's grid is searched."""
     if stop is None:
         return float("nan")
-    found = model.predict_dist(stop.bags)
-    return bag_metrics(stop.y, found.prob, found.threshold, found.log_odds)["accuracy"]
+    prediction = model.predict_dist(stop.bags)
+    return bag_metrics(stop.y, prediction.prob, prediction.threshold, prediction.log_odds)["accuracy"]
 
 
 def run_jobs(
