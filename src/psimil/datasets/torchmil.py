@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 
+from psimil.data.bagtable import TableOptions
 from psimil.datasets.labelled import (
     INSTANCE_LABELS,
     LabelledBags,
@@ -61,7 +62,7 @@ def read_torchmil(directory: str | Path, split: str | None = None, *, features: 
     >>> bags.ids.tolist(), bags["a"].tolist(), y.tolist(), y_instances.tolist()
     (['a', 'b'], [[1.0], [2.0]], [1, 0], [-1, -1, -1])
     """
-    return together(TorchmilFolder(as_path(directory, "directory"), features, split))
+    return together(TorchmilFolder(as_path(directory, "directory"), TableOptions(features=features), split))
 
 
 def write_torchmil(

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from psimil.data.bagtable import ALL_OF_IT, TableOptions
+from psimil.data.feature_choice import as_names
 from psimil.datasets.labelled import INSTANCE_LABELS, OneBag, checked_names
 from psimil.foundations.errors import DataWarning, InputError, MissingFile
 from psimil.model.labels import UNKNOWN
@@ -24,9 +26,9 @@ class TorchmilFolder:
 
     Parameters
     ----------
-    path, features, split : as of :func:`read_torchmil`.
-    label, instance_label, position : names of the folders of labels and coordinates; None takes those of torchmil.
-    labels_optional : whether labels are unknown where there is no folder of them, instead of missing.
+    path, split : as of :func:`read_torchmil`.
+    options : ``features`` is the name of a set of features, ``label``, ``instance_label`` and ``position`` are names of
+        folders, None for those of torchmil; ``labels_optional`` says whether labels are unknown where there are none.
 
     Examples
     --------
@@ -39,28 +41,21 @@ class TorchmilFolder:
     [('a', 1), ('b', 0)]
     """
 
-    def __init__(
-        self,
-        path: Path,
-        features: str | None = None,
-        split: str | None = None,
-        *,
-        label: str | None = None,
-        instance_label: str | None = None,
-        position: str | None = None,
-        labels_optional: bool = False,
-    ) -> None:
+    def __init__(self, path: Path, options: TableOptions = ALL_OF_IT, split: str | None = None) -> None:
+        sets = as_names(options.features)
+        if len(sets) > 1:
+            raise InputError(f"a folder is read with one set of features, got {', '.join(sets)}.")
         self.classes = None  # labels are numbers
         self._root = root_of(path)
-        self._features, self.feature_set = _feature_folder(self._root, path, features)
+        self._features, self.feature_set = _feature_folder(self._root, path, sets[0] if sets else None)
         there = sorted(file.stem for file in (self._root / self._features).glob("*.npy"))
         self._names = there if split is None else _members(self._root, split, there, self._features)
         if not self._names:
             raise InputError(f"{self._root / self._features} has no .npy files: 0 bags.")
-        self._labels = self._folder(label, LABELS) or (None if labels_optional else LABELS)
+        self._labels = self._folder(options.label, LABELS) or (None if options.labels_optional else LABELS)
         self.has_labels = self._labels is not None
-        self._known = self._folder(instance_label, *INSTANCE_FOLDERS)
-        self._coords = self._folder(position, COORDS)
+        self._known = self._folder(options.instance_label, *INSTANCE_FOLDERS)
+        self._coords = self._folder(options.position, COORDS)
 
     def __len__(self) -> int:
         """Number of bags."""

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from psimil.data.bagtable import TableOptions
-from psimil.data.feature_choice import as_names
 from psimil.datasets.slides import SLIDE, SlideFolder, is_slides
 from psimil.datasets.torchmil_folder import TorchmilFolder, is_torchmil
 from psimil.foundations.errors import InputError
@@ -22,34 +21,21 @@ Progress = Callable[[int], AbstractContextManager[Callable[[str], None]]]
 BagFolder = TorchmilFolder | SlideFolder
 
 
-def open_folder(
-    path: Path, options: TableOptions, split: str | None, labels: Any = None, *, labels_optional: bool = False
-) -> BagFolder | None:
+def open_folder(path: Path, options: TableOptions, split: str | None, labels: Any = None) -> BagFolder | None:
     """The bags of a folder of torchmil or of slides, to be read one by one; None of any other folder.
 
     Parameters
     ----------
     split, labels : as of :func:`psimil.store.tables.import_bags`.
-    labels_optional : whether a torchmil folder may do without labels.
     """
     if is_torchmil(path):
         given = {"bag": options.named_bag, "drop": options.drop, "positive": options.positive, "labels": labels}
         refuse_options(given, f"{path.name} is a folder")
-        sets = as_names(options.features)
-        if len(sets) > 1:
-            raise InputError(f"a folder is read with one set of features, got {', '.join(sets)}.")
-        return TorchmilFolder(
-            path,
-            sets[0] if sets else None,
-            split,
-            label=options.label,
-            instance_label=options.instance_label,
-            position=options.position,
-            labels_optional=labels_optional,
-        )
+        return TorchmilFolder(path, options, split)
     if not is_slides(path):
         return None
     refuse_options({"split": split}, f"{path.name} is no folder of bags with splits")
+    refuse_position(path, options)
     given = {"instance_label": options.instance_label, "features": options.features, "drop": options.drop}
     refuse_options(given, f"{path.name} is a folder of slides, not a table")
     return SlideFolder(
@@ -68,6 +54,14 @@ def refuse_options(given: Mapping[str, Any], why: str) -> None:
     for option, value in given.items():
         if value is not None:
             raise InputError(f"{why}: {option}={value!r} would have no effect. Leave it out.")
+
+
+def refuse_position(path: Path, options: TableOptions) -> None:
+    """Refuse a column of positions where there can be none."""
+    if options.position is not None:
+        raise InputError(
+            f'{path.name} has no column "{options.position}". Give positions in a .csv, .tsv, .txt or .parquet file.'
+        )
 
 
 def import_folder(folder: BagFolder, store: str | Path, options: dict[str, Any], steps: Progress) -> Manifest:

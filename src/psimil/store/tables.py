@@ -18,11 +18,12 @@ from psimil.data.chunks import DELIMITED, PARQUET, csv_chunks, parquet_chunks
 from psimil.data.feature_choice import Names, chosen_columns
 from psimil.data.tabular import Table
 from psimil.datasets.labelled import table_of
+from psimil.datasets.torchmil_folder import is_torchmil
 from psimil.files.paths import as_path
 from psimil.foundations.errors import DataWarning, InputError, MissingFile
 from psimil.foundations.phases import tell
 from psimil.model.labels import Classes
-from psimil.store.bag_folders import Progress, import_folder, open_folder, refuse_options
+from psimil.store.bag_folders import Progress, import_folder, open_folder, refuse_options, refuse_position
 from psimil.store.manifest import Manifest, is_store, read_manifest
 from psimil.store.reader import open_store
 from psimil.store.writer import StoreWriter
@@ -95,7 +96,7 @@ def read_bags(
     path = as_path(path)
     options = TableOptions(bag, label, instance_label, features, drop, position, positive, classes, labels_optional)
     if path.is_dir() and not is_store(path):
-        folder = open_folder(path, options, split, labels_optional=labels_optional)
+        folder = open_folder(path, options, split)
         if folder is None:
             known = "a file, a torchmil folder, a folder of slides, or a store of psimil data import"
             raise InputError(f"{path.name} is a directory. Name {known}.")
@@ -103,10 +104,8 @@ def read_bags(
         table = table_of(folder, path.name, folder.classes, labels_optional=optional)
         return _of_classes(table, path.name, options)
     refuse_options({"split": split}, f"{path.name} is no folder of bags with splits")
-    if position is not None and (path.is_dir() or path.name.endswith(".npz")):
-        raise InputError(
-            f'{path.name} has no column "{position}". Give positions in a .csv, .tsv, .txt or .parquet file.'
-        )
+    if path.is_dir() or path.name.endswith(".npz"):
+        refuse_position(path, options)
     if path.is_dir():
         columns = {"bag": options.named_bag, "label": label, "instance_label": instance_label, "positive": positive}
         refuse_options(columns, f"{path.name} is a store, which has its labels and ids")
@@ -171,11 +170,13 @@ def import_bags(
     (2, 3, ('size',))
     """
     source, store = as_path(source, "source"), as_path(store, "store")
-    options = TableOptions(bag, label, instance_label, features, drop, positive=positive)
+    options = TableOptions(
+        bag, label, instance_label, features, drop, positive=positive, labels_optional=is_torchmil(source)
+    )
     writing: dict[str, Any] = {"dtype": dtype, "append": append, "overwrite": overwrite}
     steps = progress or (lambda total: nullcontext(lambda note: None))
     if source.is_dir():
-        folder = open_folder(source, options, split, labels, labels_optional=True)
+        folder = open_folder(source, options, split, labels)
         if folder is None:
             kinds = "a folder features (torchmil) nor .h5 or .pt files (CLAM, TRIDENT)"
             raise InputError(f"{source.name} has neither {kinds}.")
