@@ -76,7 +76,7 @@ def test_cq500_comes_as_in_the_file(folder):
     assert cq500.cnn_instances is None
 
 
-@pytest.mark.parametrize("load", [datasets.load_rsna, datasets.load_cq500])
+@pytest.mark.parametrize("load", [datasets.load_rsna, datasets.load_cq500, datasets.load_ich_pair])
 def test_other_content_is_refused_by_default(folder, load):
     with pytest.raises(InputError, match=r"_f8_cnn1.csv(.gz)?: content is not the published file"):
         load(folder, 1)
@@ -182,7 +182,7 @@ def test_training_protocol_refuses_other_splits(tmp_path, n_features, split, cul
     [(0, 0.9535, 0.9034), (1, 0.9452, 0.9054), (2, 0.9587, 0.8957), (3, 0.9347, 0.9224), (4, 0.9601, 0.9036)],
 )
 def test_published_files_have_the_published_counts(cnn, auc_rsna, auc_cq500):
-    rsna, cq500 = datasets.load_rsna(DATA, cnn), datasets.load_cq500(DATA, cnn)
+    rsna, cq500 = datasets.load_ich_pair(DATA, cnn)
     assert (len(rsna.bags), rsna.y.sum(), rsna.y_instances.sum(), rsna.bags.X.shape) == (150, 72, 806, (5254, 8))
     assert (len(cq500.bags), cq500.y.sum(), cq500.bags.X.shape) == (490, 205, (21190, 8))
     assert (rsna.bags.sizes.min(), rsna.bags.sizes.max()) == (24, 57)

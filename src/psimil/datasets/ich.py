@@ -65,6 +65,26 @@ def load_cq500(directory: str | Path, cnn: int = 0, *, verify: bool = True) -> S
     return read_scans(path, n_features=8, required=(CNN_PRED, CNN_PROB), rows_in_order=True)
 
 
+def load_ich_pair(directory: str | Path, cnn: int = 0, *, verify: bool = True) -> tuple[Scans, Scans]:
+    """RSNA and CQ500 with the features of the same CNN: train on one, test on the other.
+
+    Parameters
+    ----------
+    directory, cnn, verify : as in :func:`load_rsna`.
+
+    Returns
+    -------
+    rsna, cq500 : Scans.
+
+    Examples
+    --------
+    >>> rsna, cq500 = load_ich_pair("no-such-folder", cnn=2)
+    Traceback (most recent call last):
+    psimil.foundations.errors.MissingFile: rsna_f8_cnn2.csv (or .csv.gz) was not found in no-such-folder ...
+    """
+    return load_rsna(directory, cnn, verify=verify), load_cq500(directory, cnn, verify=verify)
+
+
 def load_rsna_training(directory: str | Path, n_features: int, split: int) -> tuple[Scans, Scans, Scans]:
     """The paper's protocol, from files that are not public: train on RSNA, test on RSNA and on CQ500.
 
