@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -119,8 +120,6 @@ def fit(
 
 def _with_feedback(table: BagTable, known: Any, feedback: Path) -> tuple[BagTable, Any]:
     """The table as readers corrected it, and what they know about instances."""
-    from dataclasses import replace
-
     from psimil.results.feedback import read_feedback, with_feedback
 
     corrected = with_feedback(replace(table, y_instances=known), read_feedback(feedback), feedback.name)

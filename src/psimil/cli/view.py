@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -134,8 +135,6 @@ def _viewed(results: Path, dicom: Path | None, show_ids: bool) -> ViewerState:
 
 def _volumes(dicom: Path, series: Sequence[str]) -> Volumes:
     """The scans in a folder, under the ids of the prediction: keyed hashes, or UIDs after ct predict --show-ids."""
-    import warnings
-
     from psimil.cli.ct_options import hasher, rules
     from psimil.foundations.errors import DataWarning
     from psimil.viewer.volumes import volumes_of

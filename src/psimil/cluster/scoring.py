@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.cluster.dask_shards import PATIENCE, TIMEOUT, DaskShards
+from psimil.cluster.dask_shards import DaskShards
 from psimil.compute.numpy_backend import chunk_rows
 from psimil.inference.predicted_ranges import RANGE_ROWS, layout_of, range_of
 from psimil.inference.prediction import Prediction
@@ -37,9 +37,7 @@ def _drawn(model: TrainedModel, shard: Shard) -> Drawn:
     return model.drawn(shard.X, shard.labels.offsets, shard.labels.links)
 
 
-def predict_bags(
-    model: TrainedModel, bags: Bags, client: Any, *, timeout: float = TIMEOUT, patience: float = PATIENCE
-) -> Prediction:
+def predict_bags(model: TrainedModel, bags: Bags, client: Any) -> Prediction:
     """What ``model.predict`` says, with the same bits; :func:`predict_ranges` for more bags than memory can hold.
 
     Parameters
@@ -47,7 +45,6 @@ def predict_bags(
     model : of a fitted estimator, its ``model_``.
     bags : with D features, without their context.
     client : ``distributed.Client``.
-    timeout, patience : see :class:`psimil.cluster.dask_shards.DaskShards`.
 
     Examples
     --------
@@ -61,26 +58,18 @@ def predict_bags(
     >>> bool((found.prob == model.predict(bags).prob).all())
     True
     """
-    (prediction,) = predict_ranges(model, bags, client, bags.n_instances, timeout=timeout, patience=patience)
+    (prediction,) = predict_ranges(model, bags, client, bags.n_instances)
     return prediction
 
 
-def predict_ranges(
-    model: TrainedModel,
-    bags: Bags,
-    client: Any,
-    rows: int = RANGE_ROWS,
-    *,
-    timeout: float = TIMEOUT,
-    patience: float = PATIENCE,
-) -> Iterator[Prediction]:
+def predict_ranges(model: TrainedModel, bags: Bags, client: Any, rows: int = RANGE_ROWS) -> Iterator[Prediction]:
     """What :func:`psimil.inference.predicted_ranges.predict_ranges` says, with the same bits, one range after another.
 
     Workers go on with later ranges meanwhile. Where predictions are means over draws, their parts are whole bags.
 
     Parameters
     ----------
-    model, bags, client, timeout, patience : as of :func:`predict_bags`.
+    model, bags, client : as of :func:`predict_bags`.
     rows : target number of instances of a range.
 
     Examples
@@ -96,20 +85,20 @@ def predict_ranges(
     """
     ranges, rng = split_bags(bags.offsets, rows), np.random.default_rng(model.seed)
     if not model.by_draws:
-        for some, latent in _latents(model, bags, ranges, client, timeout, patience):
+        for some, latent in _latents(model, bags, ranges, client):
             yield model.predict(range_of(bags, some), latent=model.calibration.apply(*latent), rng=rng)
         return
     seen, B = model.seen(bags), len(bags)
     labels = Labels(np.zeros(B, dtype=np.int64), seen.offsets, links=model.links(seen))
     shards = StreamedShards(seen.stream, labels, np.ones(B), model.scaling, HyperbolicSecant(), dtype=model.dtype)
     parts = [part for some in ranges for part in parts_of(some, bags.offsets, max(ROWS // len(model.draws), 1))]
-    spread = DaskShards(shards, client, bags, ranges=parts, timeout=timeout, patience=patience)
+    spread = DaskShards(shards, client, bags, ranges=parts)
     for some, drawn in _by_range(ranges, parts, spread.map(partial(_drawn, model))):
         yield model.put_together(layout_of(bags, some), drawn)
 
 
 def _latents(
-    model: TrainedModel, bags: Bags, ranges: list[BagRange], client: Any, timeout: float, patience: float
+    model: TrainedModel, bags: Bags, ranges: list[BagRange], client: Any
 ) -> Iterator[tuple[BagRange, tuple[Array, Array]]]:
     """Each range with mean and variance of f at its instances, not calibrated.
 
@@ -122,7 +111,7 @@ def _latents(
     labels = Labels(np.zeros(len(parts), dtype=np.int64), cuts)
     weights, density = np.ones(len(parts)), HyperbolicSecant()
     shards = StreamedShards(model.seen(bags).stream, labels, weights, model.scaling, density, dtype=model.dtype)
-    spread = DaskShards(shards, client, bags, ranges=parts, timeout=timeout, patience=patience)
+    spread = DaskShards(shards, client, bags, ranges=parts)
     for some, moments in _by_range(ranges, parts, spread.map(partial(_latent, model))):
         yield some, joined(moments)
 
