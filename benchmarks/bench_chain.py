@@ -6,7 +6,8 @@ import numpy as np
 from timing import last_line, typical
 
 from psimil.compute.numpy_backend import single_threaded_blas
-from psimil.inference.bag_pass import Draws, run_bag_pass
+from psimil.inference.bag_pass import run_bag_pass
+from psimil.inference.draws import Draws
 from psimil.inference.shards import Shard
 from psimil.inference.sparse_gp import Posterior, SparseGP
 from psimil.model.bag_likelihoods import Labels

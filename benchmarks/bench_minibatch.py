@@ -21,13 +21,14 @@ from psimil.datasets import make_bags
 from psimil.figures import new_figure, save_figure
 from psimil.figures.canvas import COLOURS
 from psimil.inference.options import Options
-from psimil.inference.preparation import Supervision, sampled_sparse_gp, streamed_scaling
+from psimil.inference.preparation import Supervision, sampled_sparse_gp
 from psimil.inference.shards import StreamedShards
 from psimil.inference.sparse_gp import KernelState
 from psimil.model.bag_likelihoods import Labels
 from psimil.model.bag_ranges import BagRange
 from psimil.model.bags import Bags
 from psimil.model.densities import HyperbolicSecant
+from psimil.model.scaling import Scaling
 from psimil.paper.ascent import PassTask, ascend, pass_over
 from psimil.paper.augmented import Augmented
 
@@ -113,7 +114,7 @@ def minibatches(data: StreamedShards, state: KernelState) -> list[Snapshot]:
 def compare(name: str, n: int, batches: list[int]) -> pd.DataFrame:
     """One row per moment: data, method, passes of data seen, bound in nats per bag, share of the rise."""
     bags, y = DATA[name](n)
-    scaling, supervision = streamed_scaling(bags), Supervision(y, np.ones(len(bags)))
+    scaling, supervision = Scaling.fit(bags.X), Supervision(y, np.ones(len(bags)))
     gp = sampled_sparse_gp(bags, scaling, supervision, OPTIONS, np.random.default_rng(0))
     first = KernelState.first(gp)
     labels = Labels(y, bags.offsets)

@@ -23,9 +23,9 @@ from psimil.ct.scans.cohort import ReadingRules
 from psimil.ct.scans.index import index_folder
 from psimil.ct.scans.series import read_series
 from psimil.ct.scans.windows import BLOOD, apply_windows
-from psimil.inference.prediction import Prediction
 from psimil.predictive.aggregates import Largest
 from psimil.predictive.moments import instance_moments
+from psimil.predictive.prediction import Prediction
 from psimil.results.result_set import ResultSet
 from psimil.viewer.feedback_store import FeedbackStore
 from psimil.viewer.settings import Settings

@@ -16,9 +16,9 @@ import numpy as np
 from mutator import changed_bytes
 from target import Target
 
-from psimil.inference.prediction import Prediction
 from psimil.predictive.aggregates import NoisyOr
 from psimil.predictive.moments import instance_moments
+from psimil.predictive.prediction import Prediction
 from psimil.results.result_set import ResultSet
 from psimil.viewer.app import create_app
 from psimil.viewer.feedback_store import FeedbackStore

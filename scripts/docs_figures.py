@@ -18,7 +18,7 @@ from psimil.datasets import DigitBags, digits_bags, make_bags
 from psimil.figures import new_figure, plot_bag, plot_digits, plot_history, plot_referral, plot_reliability, plot_theta
 from psimil.figures.canvas import BLUE, ORANGE
 from psimil.figures.lettering import legend_below, titled
-from psimil.inference.prediction import Prediction
+from psimil.predictive.prediction import Prediction
 from psimil.results.metrics import bag_metrics, instance_metrics
 from psimil.results.referral_curve import area_under_referral, referral_curve
 

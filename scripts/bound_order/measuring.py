@@ -15,7 +15,7 @@ from bound_order.problems import PROBLEMS, Fold
 from psimil import VGPMIL
 from psimil.compute.numpy_backend import single_threaded_blas
 from psimil.foundations.logistic import antithetic_draws
-from psimil.inference.bag_pass import Draws
+from psimil.inference.draws import Draws
 from psimil.inference.kernel_learning import tilted_sum
 from psimil.inference.out_of_bag import log_predictive
 from psimil.inference.shards import Shard

@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from psimil.estimators.parameters import OF_AUGMENTED, OF_VARIATIONAL
+from psimil.foundations import hamiltonian
+from psimil.foundations.hamiltonian import Chains, sample
 from psimil.foundations.logistic import sigmoid
-from psimil.inference import sampled
 from psimil.inference.algorithm import Convergence, Variational
 from psimil.inference.options import Options, Parameters
-from psimil.inference.sampled import Chains, log_posterior, sample
+from psimil.inference.sampled import log_posterior
 from psimil.inference.shards import Shard
 from psimil.inference.sparse_gp import KernelState, Posterior, SparseGP, latent_moments
 from psimil.inference.variational import newton
@@ -69,11 +70,11 @@ def variational(shard: Shard, gp: SparseGP, seed: int) -> Posterior:
 @contextmanager
 def every_draw() -> Iterator[None]:
     """While it lasts, sampling hands on all draws and not 512 of them."""
-    kept, sampled.KEPT = sampled.KEPT, np.iinfo(np.int64).max
+    kept, hamiltonian.KEPT = hamiltonian.KEPT, np.iinfo(np.int64).max
     try:
         yield
     finally:
-        sampled.KEPT = kept
+        hamiltonian.KEPT = kept
 
 
 def long_chains(

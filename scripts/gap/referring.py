@@ -12,8 +12,8 @@ from scipy.special import logit
 
 from psimil import VGPMIL
 from psimil.datasets import load_cq500, load_rsna, make_bags
-from psimil.inference.prediction import Prediction
 from psimil.model.bags import Bags
+from psimil.predictive.prediction import Prediction
 from psimil.results.referral_curve import area_under_referral, referral_curve
 
 Array = NDArray[Any]

@@ -22,10 +22,11 @@ from gap.posteriors import (
 )
 from oracle import bound_gap, draw_posterior, mixed_sweep, model_of, simulate
 from psimil.compute.numpy_backend import single_threaded_blas
+from psimil.foundations.hamiltonian import mixing, sample
 from psimil.foundations.logistic import antithetic_draws
-from psimil.inference.bag_pass import Draws
+from psimil.inference.draws import Draws
 from psimil.inference.preparation import MEAN_SCALE
-from psimil.inference.sampled import log_posterior, mixing, sample
+from psimil.inference.sampled import log_posterior
 from psimil.inference.shards import Shard
 from psimil.inference.sparse_gp import SparseGP
 from psimil.inference.variational import iterate_at

@@ -14,10 +14,10 @@ from sklearn.metrics import roc_auc_score
 
 from novelty.cases import CASES, Case
 from psimil import VGPMIL
-from psimil.inference.prediction import Prediction
 from psimil.model.bags import Bags
 from psimil.paper.baselines import AttentionMIL
 from psimil.predictive.novelty import NOVEL
+from psimil.predictive.prediction import Prediction
 from psimil.results.referral_curve import area_under_referral
 
 Array = NDArray[Any]

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from psimil.estimators.multilabel import MultiLabelMIL
     from psimil.estimators.psi_vgpmil import GVGPMIL, VGPMIL, PsiVGPMIL
     from psimil.foundations.errors import DataWarning, InputError, PsimilError
-    from psimil.inference.prediction import Prediction
     from psimil.model.bags import Bags
     from psimil.model.custom_density import density_from_log
     from psimil.model.densities import Density, GammaMixture, HyperbolicSecant, SmoothLaplace, StudentT
     from psimil.model.kernels import RBF, Constant, Kernel, Linear, Matern32, Matern52
+    from psimil.predictive.prediction import Prediction
     from psimil.store.tables import read_bags
 
 __version__ = VERSION
@@ -56,7 +56,7 @@ __all__ = [
 _HOMES = {
     "psimil.estimators.psi_vgpmil": ("GVGPMIL", "VGPMIL", "PsiVGPMIL"),
     "psimil.foundations.errors": ("DataWarning", "InputError", "PsimilError"),
-    "psimil.inference.prediction": ("Prediction",),
+    "psimil.predictive.prediction": ("Prediction",),
     "psimil.estimators.instance_wise": ("instancewise",),
     "psimil.model.bags": ("Bags",),
     "psimil.estimators.multilabel": ("MultiLabelMIL",),

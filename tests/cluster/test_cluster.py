@@ -16,7 +16,8 @@ from psimil.cluster import DaskShards, connect, predict_bags, predict_ranges, wo
 from psimil.datasets import make_bags
 from psimil.foundations.errors import ClusterFailure, InputError, NumericalFailure
 from psimil.foundations.logistic import antithetic_draws
-from psimil.inference.bag_pass import Draws, bag_pass_over
+from psimil.inference.bag_pass import bag_pass_over
+from psimil.inference.draws import Draws
 from psimil.inference.shards import StreamedShards
 from psimil.inference.sparse_gp import KernelState, SparseGP
 from psimil.model.bag_likelihoods import Labels

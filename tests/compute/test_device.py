@@ -11,7 +11,8 @@ from psimil.compute.numpy_backend import NUMPY
 from psimil.foundations.errors import InputError
 from psimil.foundations.logistic import antithetic_draws
 from psimil.inference import sparse_gp
-from psimil.inference.bag_pass import Draws, run_bag_pass
+from psimil.inference.bag_pass import run_bag_pass
+from psimil.inference.draws import Draws
 from psimil.inference.kernel_learning import NaturalSites, evidence_gradient, tilted_sum
 from psimil.inference.sampled import GradientTask
 from psimil.inference.sparse_gp import SparseGP

@@ -11,7 +11,7 @@ from psimil.datasets import make_bags
 from psimil.export import to_onnx
 from psimil.export.onnx_model import onnx_model
 from psimil.foundations.errors import NotFitted
-from psimil.inference.sampled import Chains
+from psimil.foundations.hamiltonian import Chains
 from psimil.inference.sparse_gp import Posterior, SparseGP
 from psimil.inference.trained import TrainedModel
 from psimil.model.labels import Classes

@@ -16,7 +16,7 @@ from gap.real import over_seeds
 
 from psimil import VGPMIL
 from psimil.datasets import make_bags
-from psimil.inference import sampled
+from psimil.foundations import hamiltonian
 from psimil.inference.shards import Shard
 from psimil.inference.sparse_gp import Posterior
 from psimil.model.bag_likelihoods import Labels
@@ -167,10 +167,10 @@ def test_a_gaussian_answer_holds_what_it_claims_and_is_at_no_distance_from_itsel
 
 
 def test_long_sampling_hands_on_every_draw():
-    before = sampled.KEPT
+    before = hamiltonian.KEPT
     problem, gp, _, _ = simulated.layout(simulated.Simulation(bags=4, inducing=2), 0)
     found, _ = posteriors.long_chains(problem, gp, Posterior.prior(gp.size), np.random.default_rng(0), 64, 9)
-    assert len(found.v) == 64 * 9 > before == sampled.KEPT
+    assert len(found.v) == 64 * 9 > before == hamiltonian.KEPT
 
 
 def test_the_summary_pairs_every_posterior_with_the_oracle_on_the_same_data():

@@ -8,7 +8,8 @@ import pytest
 
 from problems import make, offsets_of
 from psimil.foundations.logistic import antithetic_draws
-from psimil.inference.bag_pass import Draws, run_bag_pass
+from psimil.inference.bag_pass import run_bag_pass
+from psimil.inference.draws import Draws
 from psimil.inference.out_of_bag import FLOOR, leave_out
 from psimil.inference.variational import Stage, climb, newton
 

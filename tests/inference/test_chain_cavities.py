@@ -10,7 +10,7 @@ from chained import dense_curvature, joint, links_for, make_chained, sign_of
 from problems import labellings, offsets_of
 from psimil.foundations.logistic import antithetic_draws
 from psimil.inference import out_of_bag as module
-from psimil.inference.bag_pass import Draws
+from psimil.inference.draws import Draws
 from psimil.inference.out_of_bag import FLOOR, leave_out
 from psimil.inference.variational import Stage, climb, newton
 

@@ -10,8 +10,8 @@ from chained import dense_curvature, dense_V, joint, log_factor, make_chained, s
 from problems import labellings, make, offsets_of
 from psimil.foundations.logistic import antithetic_draws
 from psimil.inference import coupling, kernel_learning
-from psimil.inference.bag_pass import Draws
 from psimil.inference.coupling import CENTRE, DEVIATION, MOST, learn_coupling
+from psimil.inference.draws import Draws
 from psimil.inference.kernel_learning import NaturalSites, evidence_gradient, learn_kernel, noise_of, settled
 from psimil.inference.variational import newton
 from psimil.model.kernels import RBF, Linear

@@ -11,7 +11,8 @@ from chained import joint, log_factor, runs
 from problems import labellings
 from psimil import RBF, Bags
 from psimil.estimators.parameters import options_of, resolved
-from psimil.inference.bag_pass import Draws, bag_pass_over
+from psimil.inference.bag_pass import bag_pass_over
+from psimil.inference.draws import Draws
 from psimil.inference.online import Online
 from psimil.inference.preparation import Supervision
 from psimil.inference.shards import Shard

@@ -21,7 +21,8 @@ from chained import (
 from problems import log_psi, make, name, offsets_of
 from psimil.compute.numpy_backend import NUMPY
 from psimil.foundations.logistic import antithetic_draws
-from psimil.inference.bag_pass import Draws, bag_pass_over, run_bag_pass
+from psimil.inference.bag_pass import bag_pass_over, run_bag_pass
+from psimil.inference.draws import Draws
 from psimil.inference.sampled import GradientTask
 from psimil.inference.shards import StreamedShards
 from psimil.inference.sites import MOST_SPREAD, Curvature

@@ -5,7 +5,8 @@ import pytest
 
 from psimil.foundations.logistic import antithetic_draws
 from psimil.inference import sparse_gp
-from psimil.inference.bag_pass import Draws, run_bag_pass
+from psimil.inference.bag_pass import run_bag_pass
+from psimil.inference.draws import Draws
 from psimil.inference.sampled import GradientTask
 from psimil.inference.shards import Shard
 from psimil.inference.sparse_gp import KernelState, SparseGP

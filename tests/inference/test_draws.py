@@ -8,8 +8,9 @@ import pytest
 from scipy.linalg import fractional_matrix_power, sqrtm
 
 from problems import make, random_posterior
-from psimil.inference import bag_pass
-from psimil.inference.bag_pass import Draws, bag_pass_over, run_bag_pass
+from psimil.inference import draws as draws_of_v
+from psimil.inference.bag_pass import bag_pass_over, run_bag_pass
+from psimil.inference.draws import Draws
 from psimil.inference.shards import StreamedShards
 from psimil.inference.sparse_gp import Posterior
 from psimil.inference.variational import FLOOR, GROWTH, LONGEST, NEAR, OF_MEAN, half_way, next_weight
@@ -26,6 +27,7 @@ def labels_of(bags, size):
     ("bags", "size", "fewer", "blocks", "draws", "group"),
     [
         (100, 1, 1, 1, 512, None),  # 2^22 instances times draws would be 41943 draws: no more than 512
+        (4096, 1, 1, 1, 512, None),  # the last with double precision
         (8192, 1, 1, 1, 512, None),  # just as many
         (8192, 1, 4, 1, 128, None),
         (8193, 1, 1, 32, 256, 256),  # one power of two fewer; 2^16 values of a group of bags at a time
@@ -39,7 +41,7 @@ def labels_of(bags, size):
 def test_draws_are_as_many_as_are_cheap(bags, size, fewer, blocks, draws, group):
     found = Draws.for_bags(3, labels_of(bags, size), 7, fewer)
     assert found.blocks.shape == (blocks, 3, draws)
-    assert found.precision == (np.float64 if group is None else np.float32)
+    assert found.precision == (np.float64 if bags * size <= 4096 else np.float32)
     assert found.group >= bags if group is None else found.group == group
     np.testing.assert_array_equal(found.blocks[..., draws // 2 :], -found.blocks[..., : draws // 2])
     assert np.square(found.blocks).mean() == pytest.approx(1.0, abs=5 / np.sqrt(found.blocks.size / 2))
@@ -106,8 +108,8 @@ def test_every_group_has_its_block_however_the_data_are_cut(monkeypatch, tilted)
     others = [streamed(problem, rows) for rows in (10, 37, 90)]
     others += [replace(problem, keep=False, whole=False, rows=rows) for rows in (1, 23)]
     assert min(len(one.ranges) for one in others) > 1
-    for cached in (bag_pass.CACHED[8], 8 * 9, 1):
-        monkeypatch.setitem(bag_pass.CACHED, 8, cached)
+    for cached in (draws_of_v.CACHED[8], 8 * 9, 1):
+        monkeypatch.setitem(draws_of_v.CACHED, 8, cached)
         for one in (*others, problem):
             sums, _ = bag_pass_over(one, gp, draws, tilted=tilted)
             for field in ("likelihood", "gradient", "curvature", "tilted"):
@@ -126,7 +128,7 @@ def test_a_part_of_the_shards_has_the_blocks_of_its_place_in_the_data():
 @pytest.mark.parametrize("cached", [1, 8 * 9, 10**6])
 def test_ranges_end_where_groups_end_and_fit_a_cache(monkeypatch, first, cached):
     problem, gp = problem_of()
-    monkeypatch.setitem(bag_pass.CACHED, 8, cached)
+    monkeypatch.setitem(draws_of_v.CACHED, 8, cached)
     shard, draws = replace(problem, first=first), draws_of(gp)
     for a, b in ((0, 50), (7, 21), (8, 9)):
         block = BagRange(a, b, int(problem.labels.offsets[a]), int(problem.labels.offsets[b]))
@@ -149,9 +151,9 @@ def _rows(block):
 def test_a_data_set_that_is_large_has_groups_and_single_precision(monkeypatch):
     """Here it is large by decree: what is found with few draws for each group is close to what many would find."""
     problem, gp = problem_of()
-    monkeypatch.setattr(bag_pass, "DRAWED", 40.0 * SIZES.sum())
-    monkeypatch.setattr(bag_pass, "MOST", 64)
-    monkeypatch.setitem(bag_pass.CACHED, 4, 32 * 20)
+    monkeypatch.setattr(draws_of_v, "DRAWED", 40.0 * SIZES.sum())
+    monkeypatch.setattr(draws_of_v, "MOST", 64)
+    monkeypatch.setitem(draws_of_v.CACHED, 4, 32 * 20)
     draws = Draws.for_bags(gp.size, problem.labels, seed=0)
     assert draws.blocks.shape == (9, gp.size, 32)
     assert (draws.group, draws.precision) == (round(20 * 50 / SIZES.sum()), np.float32)
@@ -168,8 +170,8 @@ def test_a_data_set_that_is_large_has_groups_and_single_precision(monkeypatch):
 
 def test_the_error_of_a_bound_is_its_deviation_over_other_draws(monkeypatch):
     problem, gp = problem_of(M=3)
-    monkeypatch.setattr(bag_pass, "DRAWED", 16.0 * SIZES.sum())
-    monkeypatch.setitem(bag_pass.CACHED, 4, 16 * 40)
+    monkeypatch.setattr(draws_of_v, "DRAWED", 16.0 * SIZES.sum())
+    monkeypatch.setitem(draws_of_v.CACHED, 4, 16 * 40)
     q, found = random_posterior(gp.size, seed=3), []
     for seed in range(300):
         draws = Draws.for_bags(gp.size, problem.labels, seed)

@@ -8,7 +8,7 @@ import pytest
 from problems import make
 from psimil.foundations.logistic import antithetic_draws
 from psimil.inference import kernel_learning
-from psimil.inference.bag_pass import Draws
+from psimil.inference.draws import Draws
 from psimil.inference.kernel_learning import (
     CLEARLY,
     SMOOTHER,

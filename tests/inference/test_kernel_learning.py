@@ -8,7 +8,7 @@ from psimil.foundations.errors import NumericalFailure
 from psimil.foundations.logistic import antithetic_draws
 from psimil.foundations.phases import LEARNING, following
 from psimil.inference import kernel_learning
-from psimil.inference.bag_pass import Draws
+from psimil.inference.draws import Draws
 from psimil.inference.kernel_learning import (
     EVALUATIONS,
     PRIOR_DEVIATION,

@@ -8,7 +8,8 @@ from fits import ALGORITHMS
 from psimil import RBF, VGPMIL
 from psimil.datasets import make_bags
 from psimil.foundations.errors import InputError
-from psimil.inference.bag_pass import Draws, bag_pass_over
+from psimil.inference.bag_pass import bag_pass_over
+from psimil.inference.draws import Draws
 from psimil.inference.online import Online
 from psimil.inference.options import Options
 from psimil.inference.preparation import Supervision

@@ -12,8 +12,9 @@ from psimil import GVGPMIL, RBF, VGPMIL
 from psimil.datasets import make_bags
 from psimil.foundations.errors import InputError
 from psimil.foundations.logistic import antithetic_draws
-from psimil.inference import preparation, training
-from psimil.inference.bag_pass import Draws, bag_pass_over, run_bag_pass
+from psimil.inference import training
+from psimil.inference.bag_pass import bag_pass_over, run_bag_pass
+from psimil.inference.draws import Draws
 from psimil.inference.shards import Shard, StreamedShards
 from psimil.inference.sparse_gp import KernelState, SparseGP
 from psimil.model.bag_likelihoods import Labels
@@ -198,8 +199,8 @@ def test_what_cannot_be_streamed_is_refused():
 
 
 def test_scaling_in_pieces_is_scaling(monkeypatch):
-    monkeypatch.setattr(preparation, "SCALING_ROWS", 64)
+    monkeypatch.setattr("psimil.model.scaling.ROWS", 64)
     bags, _ = data(0, n_bags=100)
-    found, expected = preparation.streamed_scaling(bags), Scaling.fit(bags.X)
+    found, expected = Scaling.streamed(bags.X, np.ones(len(bags.X), dtype=bool)), Scaling.fit(bags.X)
     np.testing.assert_allclose(found.location, expected.location, rtol=1e-12, atol=1e-14)
     np.testing.assert_allclose(found.scale, expected.scale, rtol=1e-12)

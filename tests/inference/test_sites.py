@@ -9,7 +9,8 @@ from scipy.special import logsumexp, ndtri
 
 from problems import labellings, log_psi, make, name, offsets_of
 from psimil.foundations.logistic import antithetic_draws
-from psimil.inference.bag_pass import Draws, run_bag_pass
+from psimil.inference.bag_pass import run_bag_pass
+from psimil.inference.draws import Draws
 from psimil.inference.sites import MOST_SPREAD, sites_of, tilt, tilted_sites
 from psimil.model.bag_likelihoods import IndependentLabels, Labels
 from psimil.model.densities import HyperbolicSecant, SmoothLaplace

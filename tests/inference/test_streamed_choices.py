@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from psimil import Bags, HyperbolicSecant
-from psimil.inference import preparation
 from psimil.inference.options import Execution, Options
-from psimil.inference.preparation import Supervision, streamed_scaling
+from psimil.inference.preparation import Supervision
 from psimil.inference.shards import SHARD_ROWS
 from psimil.inference.training import train
 from psimil.model.scaling import Scaling
@@ -54,15 +53,16 @@ def test_features_are_scaled_unless_they_are_to_stay_as_they_are():
 @pytest.mark.parametrize("rows", [1, 5, 36, 37])
 def test_the_scale_of_features_does_not_depend_on_how_many_are_read_at_a_time(monkeypatch, rows):
     bags = some_bags()
-    monkeypatch.setattr(preparation, "SCALING_ROWS", rows)
-    found, expected = streamed_scaling(bags), Scaling.fit(bags.X)
+    monkeypatch.setattr("psimil.model.scaling.ROWS", rows)
+    found, expected = Scaling.streamed(bags.X, np.ones(len(bags.X), dtype=bool)), Scaling.fit(bags.X)
     np.testing.assert_allclose(found.location, expected.location, rtol=1e-13)
     np.testing.assert_allclose(found.scale, expected.scale, rtol=1e-13)
 
 
 def test_a_constant_feature_keeps_its_unit(monkeypatch):
     bags = some_bags()
-    monkeypatch.setattr(preparation, "SCALING_ROWS", 5)
-    found = streamed_scaling(Bags(np.column_stack([bags.X, np.full(len(bags.X), 0.1)]), bags.offsets))
+    monkeypatch.setattr("psimil.model.scaling.ROWS", 5)
+    X = np.column_stack([bags.X, np.full(len(bags.X), 0.1)])
+    found = Scaling.streamed(X, np.ones(len(X), dtype=bool))
     assert found.scale[2] == 1.0
     assert found.location[2] == pytest.approx(0.1, rel=1e-12)

@@ -10,7 +10,8 @@ from psimil import PsiVGPMIL
 from psimil.estimators.parameters import options_of
 from psimil.foundations.errors import InputError
 from psimil.foundations.logistic import antithetic_draws
-from psimil.inference.bag_pass import Draws, run_bag_pass
+from psimil.inference.bag_pass import run_bag_pass
+from psimil.inference.draws import Draws
 from psimil.inference.sampled import GradientTask
 from psimil.model.bag_ranges import BagRange
 from psimil.model.densities import HyperbolicSecant, SmoothLaplace

@@ -7,8 +7,8 @@ import pytest
 
 from psimil import HyperbolicSecant
 from psimil.inference.options import Options
-from psimil.inference.thresholds import taught
 from psimil.predictive.calibration import IDENTITY, LatentBags, calibration_helps
+from psimil.predictive.thresholds import taught
 from tiny import problem, quick
 
 

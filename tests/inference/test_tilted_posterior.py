@@ -9,7 +9,7 @@ import pytest
 from problems import make, random_posterior
 from psimil.foundations.logistic import antithetic_draws
 from psimil.inference.algorithm import BEFORE_TILTING, Variational
-from psimil.inference.bag_pass import Draws
+from psimil.inference.draws import Draws
 from psimil.inference.options import Options
 from psimil.inference.sparse_gp import KernelState, Posterior
 from psimil.inference.variational import Stage, climb, iterate_at, newton

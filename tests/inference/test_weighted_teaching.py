@@ -7,8 +7,8 @@ import pytest
 
 from psimil import Bags
 from psimil.estimators.parameters import options_of, resolved
-from psimil.inference.thresholds import bag_threshold, fit_recalibration, instance_threshold, taught
 from psimil.predictive.calibration import LatentBags, calibration_helps, fit_calibration
+from psimil.predictive.thresholds import bag_threshold, fit_recalibration, instance_threshold, taught
 from tiny import brief, fitted, problem, quick
 
 COUNTS = np.random.default_rng(5).integers(0, 4, 60)

@@ -11,7 +11,8 @@ from psimil.cluster.worker import run_shard
 from psimil.compute.numpy_backend import available_threads
 from psimil.datasets import make_bags
 from psimil.foundations.logistic import antithetic_draws
-from psimil.inference.bag_pass import BagPassTask, Draws
+from psimil.inference.bag_pass import BagPassTask
+from psimil.inference.draws import Draws
 from psimil.inference.sampled import GradientTask
 from psimil.inference.shards import StreamedShards
 from psimil.inference.sparse_gp import Posterior, SparseGP

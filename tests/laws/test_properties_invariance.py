@@ -11,7 +11,7 @@ from sklearn.base import clone
 from drawn import densities, fit, problems, properties, seeds
 from psimil import Bags, PsiVGPMIL
 from psimil.foundations.errors import DataWarning
-from psimil.inference import bag_pass
+from psimil.inference import draws
 from psimil.paper.baselines import AttentionMIL, BagForest, BagSVM, MeanPooling, Smoothing
 
 small = problems(widths=st.integers(1, 6), exponents=st.just(0.0), kinds=("plain", "duplicates"))
@@ -133,7 +133,7 @@ def test_a_bag_of_weight_two_is_that_bag_twice(drawn):
     twice = np.append(np.arange(len(drawn.y)), 0)
     weights = np.where(np.arange(len(drawn.y)) == 0, 2.0, 1.0)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bag_pass, "MOST", bag_pass.FEWEST)  # more instances would have fewer draws
+        patch.setattr(draws, "MOST", draws.FEWEST)  # more instances would have fewer draws
         weighted = fit(drawn, weights=weights, inducing_points=drawn.points, **given_points)
         repeated = fit(
             drawn, bags=reordered(drawn.bags, twice), y=drawn.y[twice], inducing_points=drawn.points, **given_points

@@ -5,9 +5,9 @@ import pytest
 from scipy.integrate import quad
 
 from problems import normal_grid, offsets_of
-from psimil.inference.prediction import Prediction
 from psimil.predictive.aggregates import AGGREGATES, Largest, NoisyOr
 from psimil.predictive.moments import InstanceMoments, instance_moments, sampled_moments
+from psimil.predictive.prediction import Prediction
 
 MEANS = [-9.0, -3.0, -0.5, 0.0, 1.0, 4.0, 12.0]
 VARIANCES = [0.0, 1e-6, 0.3, 1.0, 4.0, 5.9, 6.1, 25.0, 400.0]

@@ -7,8 +7,8 @@ import pytest
 
 from psimil.figures import new_figure, plot_referral
 from psimil.foundations.errors import InputError
-from psimil.inference.thresholds import choose_referral
 from psimil.predictive.referral import Cost
+from psimil.predictive.thresholds import choose_referral
 from psimil.results.referral_curve import referral_cost, referral_curve
 from report_pages import predicted
 

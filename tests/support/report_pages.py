@@ -4,9 +4,9 @@ from html.parser import HTMLParser
 
 import numpy as np
 
-from psimil.inference.prediction import Prediction
 from psimil.predictive.aggregates import NoisyOr
 from psimil.predictive.moments import instance_moments
+from psimil.predictive.prediction import Prediction
 from psimil.results.result_set import ResultSet
 
 VOID = {"meta", "img", "br", "line", "circle"}

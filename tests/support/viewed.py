@@ -20,9 +20,9 @@ from psimil.ct.scans.index import index_folder
 from psimil.ct.scans.series import read_series
 from psimil.ct.scans.windows import BLOOD, apply_windows
 from psimil.datasets import digits_bags, make_bags
-from psimil.inference.prediction import Prediction
 from psimil.predictive.aggregates import NoisyOr
 from psimil.predictive.moments import instance_moments
+from psimil.predictive.prediction import Prediction
 from psimil.results.result_set import ResultSet
 from psimil.viewer.app import create_app
 from psimil.viewer.feedback_store import FeedbackStore

@@ -31,8 +31,8 @@ from psimil.figures import (
 )
 from psimil.files.environment import environment
 from psimil.files.rundir import RunDirectory
-from psimil.inference.prediction import Prediction
 from psimil.model.bags import Bags
+from psimil.predictive.prediction import Prediction
 from psimil.results.metrics import bag_metrics
 
 Array = NDArray[Any]

@@ -13,7 +13,7 @@ from psimil.cli.exits import printable
 from psimil.data.bagtable import BagTable
 from psimil.estimators.psi_vgpmil import PsiVGPMIL
 from psimil.inference.out_of_bag import OutOfBag
-from psimil.inference.prediction import Prediction
+from psimil.predictive.prediction import Prediction
 from psimil.results.localisation import Localisation, Places, shown
 from psimil.results.metrics import bag_metrics, instance_metrics
 

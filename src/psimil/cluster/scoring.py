@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from psimil.cluster.dask_shards import DaskShards
 from psimil.compute.numpy_backend import chunk_rows
 from psimil.inference.predicted_ranges import RANGE_ROWS, layout_of, range_of
-from psimil.inference.prediction import Prediction
 from psimil.inference.shards import SHARD_ROWS, Shard, StreamedShards
 from psimil.inference.sparse_gp import latent_moments
 from psimil.inference.trained import ROWS, TrainedModel
@@ -22,6 +21,7 @@ from psimil.model.bags import Bags
 from psimil.model.densities import HyperbolicSecant
 from psimil.predictive.aggregates import joined
 from psimil.predictive.drawn import Drawn
+from psimil.predictive.prediction import Prediction
 
 Array = NDArray[Any]
 Result = TypeVar("Result")

@@ -21,7 +21,7 @@ from psimil.estimators.inputs import read_random_state
 from psimil.estimators.psi_vgpmil import VGPMIL, PsiVGPMIL
 from psimil.files.paths import as_path
 from psimil.foundations.errors import InputError, ModelFileError, NotFitted
-from psimil.inference.prediction import Prediction
+from psimil.predictive.prediction import Prediction
 
 Array = NDArray[Any]
 Item = Scan | Slices | str | Path

@@ -14,8 +14,6 @@ from psimil.compute.backend import Backend
 from psimil.foundations.errors import InputError
 from psimil.foundations.extras import install_command
 from psimil.inference.options import Options
-from psimil.inference.thresholds import RULE as REFERRAL
-from psimil.inference.thresholds import read_referral
 from psimil.model.context import PARTS
 from psimil.model.densities import Density, grows
 from psimil.model.features import as_real
@@ -25,6 +23,8 @@ from psimil.paper.kernel_steps import PaperLearning
 from psimil.paper.label_posteriors import RULES
 from psimil.paper.published import SURROGATE, UnitSparseGP
 from psimil.predictive.aggregates import AGGREGATES
+from psimil.predictive.thresholds import RULE as REFERRAL
+from psimil.predictive.thresholds import read_referral
 
 # What names of the paper and of its published code plug into inference
 PLUG_INS: dict[tuple[str, str], dict[str, Any]] = {

@@ -17,10 +17,10 @@ from psimil.estimators.stored import Stored
 from psimil.foundations.errors import InputError
 from psimil.foundations.logistic import softplus
 from psimil.inference.predicted_ranges import RANGE_ROWS, predict_ranges
-from psimil.inference.prediction import Prediction
 from psimil.model.bags import Bags
 from psimil.model.densities import Density, HyperbolicSecant
 from psimil.model.labels import values_of_bags
+from psimil.predictive.prediction import Prediction
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -2,7 +2,7 @@
 
 Input and outputs begin with those of WSInfer-MIL, so that a program made for its models runs ours: ``embedding`` in;
 ``logits``, whose softmax has the probabilities of the classes, and ``attention``, one number per instance, out. Ours
-follow. Numbers are those of :class:`psimil.inference.prediction.Prediction`, in double precision, with the same nodes
+follow. Numbers are those of :class:`psimil.predictive.prediction.Prediction`, in double precision, with the same nodes
 and draws as constants of the graph.
 """
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-    from psimil.inference.prediction import Prediction
+    from psimil.predictive.prediction import Prediction
 
 
 NUMBERS = ("prob", "std", "lower", "upper", "novelty")

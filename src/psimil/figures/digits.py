@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-    from psimil.inference.prediction import Prediction
+    from psimil.predictive.prediction import Prediction
 
 ROW = 1.75  # height of a row in widths of an image: image and three lines of text
 HEAD = 0.4  # and of a line of words above a bag

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from psimil.data.bagtable import Slide
-    from psimil.inference.prediction import Prediction
+    from psimil.predictive.prediction import Prediction
 
 PIXELS = 1000  # of the longer side of a picture
 FINE = 8  # pixels along a patch where there are few

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-    from psimil.inference.prediction import Prediction
+    from psimil.predictive.prediction import Prediction
 
 FLAT = 5.0  # width of a new figure's strip by height of the band of probabilities
 FEWEST = 8  # slices there is room for

@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psimil.foundations.errors import InputError, ModelFileError
-from psimil.inference.sampled import Chains
+from psimil.foundations.hamiltonian import Chains
 from psimil.inference.sparse_gp import Posterior, SparseGP
-from psimil.inference.thresholds import InstanceRecalibration
 from psimil.inference.trained import TrainedModel
 from psimil.model.context import PARTS
 from psimil.model.densities import GammaMixture, HyperbolicSecant, SmoothLaplace, StudentT
@@ -23,6 +22,7 @@ from psimil.predictive.aggregates import AGGREGATES
 from psimil.predictive.moments import Calibration
 from psimil.predictive.novelty import Novelty
 from psimil.predictive.referral import Referral
+from psimil.predictive.thresholds import InstanceRecalibration
 
 Array = NDArray[Any]
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.inference.bag_pass import Draws, bag_pass_over, run_bag_pass
+from psimil.inference.bag_pass import bag_pass_over, run_bag_pass
+from psimil.inference.draws import Draws
 from psimil.inference.shards import Shard, Shards, epochs
 from psimil.inference.sparse_gp import KernelState, Posterior, SparseGP
 from psimil.inference.variational import Iterate, Stage, climb, iterate_at, natural_step, newton, with_more_data
@@ -22,7 +23,7 @@ Array = NDArray[Any]
 
 BATCHES_TOL = 5e-4  # nats per bag by which a pass' worth of minibatches raises the bound, at most, once it has settled
 BEFORE_TILTING = 1e-2  # nats per direction left to the bound's own fixed point when steps on tilted densities begin
-COARSER = 4  # times fewer draws until then, where groups of bags have their own
+COARSER = 4  # times fewer draws until then, where there are many instances
 MORE_STEPS = 12  # to the posterior of bags that come later, at most
 SETTLING = 5  # passes that a bound takes to settle after the last step of the kernel, at least
 
@@ -176,7 +177,7 @@ class Variational:
             sums = None
             for batch, share in order:
                 found, _ = bag_pass_over(shards, gp, noise.of(posterior), [batch])
-                posterior = natural_step(posterior, found.scaled(1.0 / share), share)
+                posterior = natural_step(posterior, found, share)
                 sums = found if sums is None else sums + found
             assert sums is not None  # there is at least one shard
             yield Iterate(gp, posterior, sums, sums.bound(posterior.kl), None, prior, number)
@@ -196,9 +197,10 @@ class Variational:
         raise AssertionError  # steps have no end
 
     def _stages(self, gp: SparseGP, shards: Shards) -> tuple[Stage, Stage]:
-        """Steps on the bound, with fewer draws where there are groups, then tilted ones with all of them."""
+        """Steps on the bound, with fewer draws of many instances, then tilted ones with all of them."""
         fine = Draws.for_bags(gp.size, shards.labels, self.seed)
-        coarse = Draws.for_bags(gp.size, shards.labels, self.seed, COARSER) if len(fine.blocks) > 1 else fine
+        few = fine.precision == np.float64
+        coarse = fine if few else Draws.for_bags(gp.size, shards.labels, self.seed, COARSER)
         return Stage(coarse, False, max(BEFORE_TILTING, self.options.tol)), Stage(fine, True, 0.0)
 
 

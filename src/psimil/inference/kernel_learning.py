@@ -27,7 +27,7 @@ from psimil.foundations.errors import NumericalFailure
 from psimil.foundations.linalg import floored, solve_lower
 from psimil.foundations.logistic import antithetic_draws
 from psimil.foundations.phases import LEARNING, tell
-from psimil.inference.bag_pass import Draws
+from psimil.inference.draws import Draws
 from psimil.inference.shards import Shard
 from psimil.inference.sites import Curvature, GaussianSites, tilt
 from psimil.inference.sparse_gp import Posterior, SparseGP

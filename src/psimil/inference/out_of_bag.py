@@ -27,11 +27,9 @@ from psimil.foundations.linalg import floored, multiply_upper, solve_lower
 from psimil.foundations.logistic import antithetic_draws, softplus
 from psimil.inference.algorithm import Record
 from psimil.inference.options import Options
-from psimil.inference.prediction import BagLayout, Prediction
 from psimil.inference.shards import Shard
 from psimil.inference.sites import Curvature
 from psimil.inference.sparse_gp import SparseGP
-from psimil.inference.thresholds import bag_threshold, taught
 from psimil.inference.trained import TrainedModel
 from psimil.model.bag_likelihoods import Labels
 from psimil.model.bag_ranges import BagRange, rows_of_bags, split_bags
@@ -41,6 +39,8 @@ from psimil.predictive.aggregates import DRAWS, Dependence, dependence_of, joine
 from psimil.predictive.calibration import LatentBags
 from psimil.predictive.drawn import summed_out
 from psimil.predictive.novelty import Novelty
+from psimil.predictive.prediction import BagLayout, Prediction
+from psimil.predictive.thresholds import bag_threshold, taught
 
 Array = NDArray[Any]
 

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psimil.foundations.phases import tell
-from psimil.inference.prediction import BagLayout, Prediction
 from psimil.inference.trained import TrainedModel
 from psimil.model.bag_ranges import BagRange, split_bags
 from psimil.model.bags import Bags
 from psimil.predictive.aggregates import joined
+from psimil.predictive.prediction import BagLayout, Prediction
 
 Array = NDArray[Any]
 

@@ -22,18 +22,15 @@ from psimil.model.bag_order import links_of
 from psimil.model.bags import Bags
 from psimil.model.context import PARTS
 from psimil.model.densities import is_logistic
-from psimil.model.inducing import SAMPLE_PER_POINT, choose_inducing
+from psimil.model.inducing import SAMPLE_PER_POINT, choose_inducing, inducing_for
 from psimil.model.kernels import RBF, Linear
 from psimil.model.scaling import Scaling
 
 Array = NDArray[Any]
 
 MEAN_SCALE = 3.0  # prior standard deviation of the constant mean, in log-odds
-BUDGET = 6e10  # N M^2 of a fit
 ENOUGH_BAGS, ENOUGH_ROWS, MOST_ROWS = 400, 4096, 16_384  # bags and instances that a kernel is learned on
 KEPT_BYTES = 2**31  # V stays in memory between passes up to this size
-SCALING = "mean and deviation of the features"
-SCALING_ROWS = 1 << 18  # instances whose mean and deviation are worked out at a time
 
 
 @dataclass(frozen=True)
@@ -127,10 +124,11 @@ def prepare_streamed(
     """Many shards, of whose rows nothing is kept; ``bags.X`` need not be in memory."""
     check_streamable(options)
     own = bags.n_features // PARTS if options.context else None
-    counted = supervision.weights > 0
-    scaling = streamed_scaling(bags, own, counted) if options.standardize else Scaling.identity(bags.n_features)
+    counted, scaling = np.repeat(supervision.weights > 0, bags.sizes), Scaling.identity(bags.n_features)
+    if options.standardize:
+        scaling = Scaling.streamed(bags.stream, counted, own)
     if options.sees_components(bags.n_features):
-        scaling = scaling.narrowed(bags.stream, np.repeat(counted, bags.sizes))
+        scaling = scaling.narrowed(bags.stream, counted)
     rows = options.chunk_size or SHARD_ROWS
     shards = StreamedShards(
         bags.stream,
@@ -215,23 +213,6 @@ def sampled_sparse_gp(
     return choose_sparse_gp(scaling.apply(sample.X, options.dtype), scaling, sample, part, options, rng, N)
 
 
-def inducing_for(instances: int, features: int) -> int:
-    """How many inducing points so many instances with so many features deserve and can afford.
-
-    One for every eight instances up to 200, then one for every twenty, but 20 at least and 1000 at most; few features
-    need fewer; and N M^2 stays within a budget that keeps a fit to about a minute on two cores.
-
-    Examples
-    --------
-    >>> inducing_for(476, 166), inducing_for(56_000, 30), inducing_for(21_190, 8), inducing_for(10**7, 50)
-    (59, 992, 288, 100)
-    """
-    deserved = max(min(max(instances // 8, 20), 200), instances // 20)
-    wanted = min(deserved, 32 * (features + 1), 1000)
-    affordable = max(int(np.sqrt(BUDGET / instances)), 100)
-    return max(1, min(wanted, affordable, instances))
-
-
 def representative_bags(T: Array, sizes: Array, rng: np.random.Generator) -> Array:
     """Indices of random bags, both labels in proportion, that are enough to learn a kernel on.
 
@@ -257,38 +238,3 @@ def representative_bags(T: Array, sizes: Array, rng: np.random.Generator) -> Arr
     enough = max(ENOUGH_BAGS, int(np.searchsorted(total, ENOUGH_ROWS)) + 1)
     fitting = max(1, int(np.searchsorted(total, MOST_ROWS, side="right")))
     return np.sort(order[: min(enough, fitting)])
-
-
-def streamed_scaling(bags: Bags, own: int | None = None, counted: Array | None = None) -> Scaling:
-    """Mean and standard deviation of each feature over all instances, some at a time; ``own`` as of Scaling.fit.
-
-    Parameters
-    ----------
-    counted : (B,) which bags count; None for all.
-
-    Examples
-    --------
-    >>> streamed_scaling(Bags.from_list([[[0.0], [2.0]], [[4.0]]])).location
-    array([2.])
-    """
-    N, D = bags.n_instances, bags.n_features
-    heard = np.ones(N, dtype=bool) if counted is None else np.repeat(counted, bags.sizes)
-    if N <= SCALING_ROWS:
-        return Scaling.fit(np.asarray(bags.X[:N])[heard], own)
-    total, low, high = np.zeros(D), np.full(D, np.inf), np.full(D, -np.inf)
-    pieces = [slice(a, min(a + SCALING_ROWS, N)) for a in range(0, N, SCALING_ROWS)]
-
-    def read(number: int, rows: slice) -> Array:
-        tell(SCALING, number, 2 * len(pieces))
-        X: Array = np.asarray(bags.stream[rows], dtype=np.float64)
-        return np.asarray(X[heard[rows]])
-
-    for number, rows in enumerate(pieces):
-        X = read(number, rows)
-        total += X.sum(axis=0)
-        low, high = np.minimum(low, X.min(axis=0, initial=np.inf)), np.maximum(high, X.max(axis=0, initial=-np.inf))
-    location, square = total / heard.sum(), np.zeros(D)
-    for number, rows in enumerate(pieces, start=len(pieces)):
-        square += np.square(read(number, rows) - location).sum(axis=0)
-    scale = np.sqrt(square / heard.sum())
-    return Scaling(location, np.where((high > low) & (scale > 0), scale, 1.0))

@@ -12,13 +12,11 @@ from numpy.typing import NDArray
 
 from psimil.compute.numpy_backend import NUMPY, ordered_map, single_threaded_blas
 from psimil.foundations.errors import InputError
+from psimil.foundations.hamiltonian import KEPT, Chains
 from psimil.foundations.linalg import multiply_upper
 from psimil.foundations.logistic import antithetic_draws
 from psimil.foundations.phases import tell
-from psimil.inference.prediction import BagLayout, Prediction
-from psimil.inference.sampled import KEPT, Chains
 from psimil.inference.sparse_gp import Posterior, SparseGP, latent_moments
-from psimil.inference.thresholds import InstanceRecalibration
 from psimil.model.bag_order import links_of
 from psimil.model.bag_ranges import BagRange, split_bags
 from psimil.model.bags import Bags
@@ -28,7 +26,9 @@ from psimil.predictive.aggregates import AGGREGATES, DRAWS, Dependence, dependen
 from psimil.predictive.drawn import Drawn, from_draws, summed_out
 from psimil.predictive.moments import IDENTITY, Calibration, probabilities
 from psimil.predictive.novelty import Novelty, reverted, widened
+from psimil.predictive.prediction import BagLayout, Prediction
 from psimil.predictive.referral import Referral
+from psimil.predictive.thresholds import InstanceRecalibration
 
 Array = NDArray[Any]
 

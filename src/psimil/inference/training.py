@@ -18,6 +18,7 @@ from sklearn.metrics import roc_auc_score
 
 from psimil.compute.numpy_backend import single_threaded_blas
 from psimil.foundations.errors import InputError
+from psimil.foundations.hamiltonian import sample, warn_if_bad
 from psimil.foundations.phases import CLIMB, IN_CONTEXT, LAST, LEARNING, PASSES, REST, THRESHOLDS, tell, tell_plan
 from psimil.inference.algorithm import BATCHES_TOL, Convergence, EarlyStopping, Record
 from psimil.inference.context_choice import NONE, context_evidence, contexts_of, preferred_context
@@ -25,7 +26,6 @@ from psimil.inference.coupling import learn_coupling, learned_coupling
 from psimil.inference.kernel_learning import learn_kernel
 from psimil.inference.options import Execution, Options, Progress
 from psimil.inference.out_of_bag import OutOfBag, learn_novelty, log_predictive, out_of_bag, out_of_bag_score
-from psimil.inference.prediction import BagLayout
 from psimil.inference.preparation import (
     Prepared,
     Supervision,
@@ -34,16 +34,17 @@ from psimil.inference.preparation import (
     representative_bags,
     shard_of,
 )
-from psimil.inference.sampled import log_posterior, sample, warn_if_bad
+from psimil.inference.sampled import log_posterior
 from psimil.inference.shards import Shard
 from psimil.inference.sparse_gp import KernelState, Posterior, SparseGP
-from psimil.inference.thresholds import taught
 from psimil.inference.trained import TrainedModel
 from psimil.inference.variational import Iterate
 from psimil.model.bags import Bags
 from psimil.model.context import in_context
 from psimil.model.densities import HyperbolicSecant, is_logistic, warn_if_runaway
 from psimil.model.inducing import choose_inducing
+from psimil.predictive.prediction import BagLayout
+from psimil.predictive.thresholds import taught
 
 Array = NDArray[Any]
 Callback = Callable[[dict[str, Any]], Any]

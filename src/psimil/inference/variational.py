@@ -25,7 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psimil.foundations.linalg import floored, is_positive_definite, solve_lower
-from psimil.inference.bag_pass import BagBound, BagSums, Draws, bag_pass_over
+from psimil.inference.bag_pass import BagBound, BagSums, bag_pass_over
+from psimil.inference.draws import Draws
 from psimil.inference.shards import Shards
 from psimil.inference.sites import GaussianSites
 from psimil.inference.sparse_gp import Posterior, SparseGP
@@ -35,10 +36,7 @@ Array = NDArray[Any]
 FLOOR = 0.1  # smallest eigenvalue of a precision whose prior part is I
 SMALLEST_STEP, GROWTH = 1.0 / 8.0, 0.4  # of a step; and of what is left, for the next one to be larger
 SLACK = 0.25  # of the error of a bound, by which it may fall on the way to the fixed point
-OF_MEAN, LONGEST = (
-    0.8,
-    1.0,
-)  # share of Newton's step for m that is taken, and its root mean square in deviations, at most
+OF_MEAN, LONGEST = 0.8, 1.0  # share of Newton's step for m that is taken; its root mean square in deviations, at most
 NEAR = 4.0  # times more or less precise than P may C be in any direction for a mean of the two to do
 NEWTON_STEPS, NEWTON_RISE = 50, 1e-3  # steps to the mode at most, and nats per bag below which it is found
 
@@ -160,8 +158,8 @@ def half_way(q: Posterior, C: Array, slope: Array, weight: float = 1.0) -> Poste
     return Posterior(q.m + solve_lower(q.R, move, transposed=True), R)
 
 
-def natural_step(posterior: Posterior, sums: BagSums, rho: float) -> Posterior:
-    """q(v) after a damped natural-gradient step on the bound whose sums these are, under the prior N(0, I).
+def natural_step(posterior: Posterior, sums: BagSums, share: float) -> Posterior:
+    """q(v) after a natural-gradient step as long as the share of all data that these sums are of; the prior is N(0, I).
 
     Examples
     --------
@@ -170,11 +168,11 @@ def natural_step(posterior: Posterior, sums: BagSums, rho: float) -> Posterior:
     >>> q.m, q.R
     (array([0.5]), array([[2.]]))
     """
-    precision = rho * sums.curvature + (1.0 - rho) * (posterior.R @ posterior.R.T)
-    precision[np.diag_indices_from(precision)] += rho
+    precision = sums.curvature + (1.0 - share) * (posterior.R @ posterior.R.T)
+    precision[np.diag_indices_from(precision)] += share
     R = floored(precision, FLOOR)
-    half = solve_lower(R, sums.gradient - posterior.m)
-    return Posterior(posterior.m + rho * solve_lower(R, half, transposed=True), R)
+    half = solve_lower(R, sums.gradient - share * posterior.m)
+    return Posterior(posterior.m + solve_lower(R, half, transposed=True), R)
 
 
 def with_more_data(posterior: Posterior, factor: float) -> Posterior:

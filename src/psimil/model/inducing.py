@@ -1,4 +1,4 @@
-"""How inducing points are chosen: k-means per bag label (the paper), k-means, or greedy conditional variance."""
+"""Inducing points, and how many: by k-means per bag label (the paper), k-means, or greedy conditional variance."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from psimil.model.kernels import Kernel
 Array = NDArray[Any]
 
 SAMPLE_PER_POINT = 100  # k-means looks at this many instances per centre, at most
+BUDGET = 6e10  # N M^2 of a fit
 
 
 def choose_inducing(X: Array, positive: Array, count: int, how: str, kernel: Kernel, rng: np.random.Generator) -> Array:
@@ -55,6 +56,23 @@ def choose_inducing(X: Array, positive: Array, count: int, how: str, kernel: Ker
     halves = [(X[positive], count - count // 2), (X[~positive], count // 2)]
     points = [_kmeans(part, k, rng) for part, k in halves if k > 0]
     return np.unique(np.concatenate(points), axis=0)
+
+
+def inducing_for(instances: int, features: int) -> int:
+    """How many inducing points so many instances with so many features deserve and can afford.
+
+    One for every eight instances up to 200, then one for every twenty, but 20 at least and 1000 at most; few features
+    need fewer; and N M^2 stays within a budget that keeps a fit to about a minute on two cores.
+
+    Examples
+    --------
+    >>> inducing_for(476, 166), inducing_for(56_000, 30), inducing_for(21_190, 8), inducing_for(10**7, 50)
+    (59, 992, 288, 100)
+    """
+    deserved = max(min(max(instances // 8, 20), 200), instances // 20)
+    wanted = min(deserved, 32 * (features + 1), 1000)
+    affordable = max(int(np.sqrt(BUDGET / instances)), 100)
+    return max(1, min(wanted, affordable, instances))
 
 
 _libraries = cache(ThreadpoolController)  # BLAS and OpenMP; looking for them takes as long as a small k-means

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psimil.foundations.errors import DataWarning
+from psimil.foundations.phases import tell
 
 Array = NDArray[Any]
 
@@ -18,6 +19,7 @@ WIDE = 1000  # features above which a default model sees principal components of
 MOST, ENOUGH = 256, 0.99  # components, and the share of the variance that is enough
 SAMPLE = 1 << 14  # instances that they are worked out from
 BLOCK = 1 << 13  # instances in memory at a time
+ROWS = 1 << 18  # instances whose mean and deviation are worked out at a time
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,39 @@ class Scaling:
             warnings.warn("all features are constant; instances cannot be told apart.", DataWarning, stacklevel=3)
         usable = ~constant & (scale > 0) & np.isfinite(scale)
         return cls(location, np.where(usable, scale, 1.0))
+
+    @classmethod
+    def streamed(cls, X: Any, counted: Array, own: int | None = None) -> Scaling:
+        """The same of the rows of X (N, D) that count, read slice by slice.
+
+        Parameters
+        ----------
+        counted : (N,) which instances count.
+
+        Examples
+        --------
+        >>> Scaling.streamed(np.array([[0.0], [2.0], [9.0]]), np.array([True, True, False])).location
+        array([1.])
+        """
+        (N, D), slices = X.shape, [slice(a, a + ROWS) for a in range(0, len(counted), ROWS)]
+        if len(slices) == 1:
+            return cls.fit(np.asarray(X[:N])[counted], own)
+
+        def rows(number: int) -> Array:
+            tell("mean and deviation of the features", number, 2 * len(slices))
+            part = slices[number % len(slices)]
+            return np.asarray(X[part], dtype=np.float64)[counted[part]]
+
+        total, square, low, high = np.zeros(D), np.zeros(D), np.full(D, np.inf), np.full(D, -np.inf)
+        for number in range(len(slices)):
+            x = rows(number)
+            total += x.sum(axis=0)
+            low, high = np.minimum(low, x.min(axis=0, initial=np.inf)), np.maximum(high, x.max(axis=0, initial=-np.inf))
+        location = total / counted.sum()
+        for number in range(len(slices), 2 * len(slices)):
+            square += np.square(rows(number) - location).sum(axis=0)
+        scale = np.sqrt(square / counted.sum())
+        return cls(location, np.where((high > low) & (scale > 0), scale, 1.0))
 
     def apply(self, X: Array, dtype: Any = np.float64) -> Array:
         """(N, D) features in model coordinates (N, d); beyond FARTHEST they count as just as far."""

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from psimil.inference.prediction import Prediction
 from psimil.predictive.novelty import NOVEL
+from psimil.predictive.prediction import Prediction
 from psimil.predictive.referral import BOTH, NEAR, UNLIKE
 from psimil.report.numerals import probability
 

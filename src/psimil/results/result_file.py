@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from psimil.files.sealed import read_tensors, write_tensors
 from psimil.foundations.errors import InputError
-from psimil.inference.prediction import Prediction
 from psimil.predictive.aggregates import AGGREGATES, BagMoments
 from psimil.predictive.drawn import Bounds
 from psimil.predictive.moments import InstanceMoments
+from psimil.predictive.prediction import Prediction
 
 Array = NDArray[Any]
 

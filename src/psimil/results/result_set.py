@@ -15,8 +15,8 @@ from psimil.files.paths import as_path
 from psimil.files.rundir import RunDirectory
 from psimil.files.sealed import MAX_BYTES
 from psimil.foundations.errors import DataWarning, MissingFile
-from psimil.inference.prediction import Prediction
-from psimil.inference.prediction_table import estimate
+from psimil.predictive.prediction import Prediction
+from psimil.predictive.prediction_table import estimate
 from psimil.results.feature_effects import FeatureEffect
 from psimil.results.localisation import Localisation, Places
 from psimil.results.metrics import UNKNOWN, bag_metrics, instance_metrics

@@ -12,9 +12,9 @@ import pandas as pd
 from psimil.data.bagtable import Slide
 from psimil.data.h5_file import h5_bytes
 from psimil.files.atomic import atomic_write
-from psimil.inference.prediction import Prediction
-from psimil.inference.prediction_table import estimate
 from psimil.model.labels import ZERO_ONE, Classes, text
+from psimil.predictive.prediction import Prediction
+from psimil.predictive.prediction_table import estimate
 
 NUMBERS = ("prob", "std", "lower", "upper", "label", "novelty")
 MEASURED = {"prob": "Probability", "std": "Standard deviation", "novelty": "Novelty"}

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from psimil.data.bagtable import BagTable
 from psimil.estimators.psi_vgpmil import PsiVGPMIL
 from psimil.foundations.errors import InputError
-from psimil.inference.prediction import Prediction
 from psimil.model.context import context_names
+from psimil.predictive.prediction import Prediction
 from psimil.results.feature_effects import feature_effects, owed_to_bag
 from psimil.results.model_card import model_card
 from psimil.results.result_set import ResultSet

@@ -19,12 +19,12 @@ from psimil.foundations.linalg import cholesky, inverse_upper
 from psimil.foundations.logistic import trapezoid
 from psimil.inference.preparation import Supervision, choose_sparse_gp
 from psimil.inference.sparse_gp import KernelState, Posterior
-from psimil.inference.torch_gp import TorchGP, bag_bound, check_torch
 from psimil.inference.trained import TrainedModel
 from psimil.model.bags import Bags
 from psimil.model.kernels.torch_gram import gram, log_parameters
 from psimil.model.labels import known_labels
 from psimil.model.scaling import Scaling
+from psimil.predictive.torch_gp import TorchGP, bag_bound, check_torch
 from psimil.torchmil.padded import as_bags, log_odds, there
 
 if TYPE_CHECKING:

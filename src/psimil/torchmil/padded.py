@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from psimil.foundations.errors import InputError
-from psimil.inference.prediction import Prediction
 from psimil.model.bags import Bags
+from psimil.predictive.prediction import Prediction
 
 
 def there(X: Tensor, mask: Tensor | None) -> Tensor:

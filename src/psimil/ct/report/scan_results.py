@@ -18,8 +18,8 @@ from psimil.ct.scans.purpose import UNNAMED, Purpose
 from psimil.ct.scans.scan import Slices, Source, thumbnails
 from psimil.ct.scans.study import CT_CLASSES
 from psimil.foundations.errors import InputError
-from psimil.inference.prediction import Prediction
-from psimil.inference.prediction_table import estimate
+from psimil.predictive.prediction import Prediction
+from psimil.predictive.prediction_table import estimate
 from psimil.predictive.referral import UNLIKE
 from psimil.results.edges import Edges
 from psimil.results.localisation import Localisation, Places, auc_within_bags

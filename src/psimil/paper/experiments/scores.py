@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from psimil.datasets import LabelledBags
 from psimil.estimators.psi_vgpmil import PsiVGPMIL
 from psimil.foundations.logistic import sigmoid
-from psimil.inference.prediction import Prediction
 from psimil.predictive.aggregates import AGGREGATES, BagMoments
 from psimil.predictive.moments import instance_moments
+from psimil.predictive.prediction import Prediction
 from psimil.results.localisation import NAMES as INSIDE
 from psimil.results.localisation import Localisation, Places
 from psimil.results.metrics import NAMES, bag_metrics, instance_metrics

@@ -19,11 +19,11 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_pre
 
 from psimil.datasets import LabelledBags
 from psimil.foundations.errors import DataWarning
-from psimil.inference.thresholds import bag_threshold
 from psimil.paper.experiments.models import CANDIDATES, Entry, entry
 from psimil.paper.experiments.plans import Job
 from psimil.paper.experiments.scores import ModelOutput
 from psimil.paper.experiments.trial_data import TrialData, gather
+from psimil.predictive.thresholds import bag_threshold
 from psimil.results.metrics import bag_metrics
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from psimil.foundations.errors import InputError
-from psimil.inference.thresholds import choose_referral, read_referral
 from psimil.predictive.referral import Referral
+from psimil.predictive.thresholds import choose_referral, read_referral
 from tiny import fitted, problem, quick
 
 

@@ -11,18 +11,18 @@ from numpy.typing import NDArray
 from scipy.special import logit, ndtri
 
 from psimil.foundations.errors import InputError
-from psimil.inference.prediction_table import OF_BAGS, OF_INSTANCES, bag_table, instance_table, numbers_of
 from psimil.model.bag_checks import per_instance
 from psimil.predictive.aggregates import AGGREGATES, BagMoments
 from psimil.predictive.drawn import Bounds
 from psimil.predictive.moments import InstanceMoments, instance_interval
 from psimil.predictive.novelty import NOVEL
+from psimil.predictive.prediction_table import OF_BAGS, OF_INSTANCES, bag_table, instance_table, numbers_of
 from psimil.predictive.referral import BOTH, KEPT, NEAR, UNLIKE
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from psimil.inference.thresholds import InstanceRecalibration
+    from psimil.predictive.thresholds import InstanceRecalibration
 
 Array = NDArray[Any]
 

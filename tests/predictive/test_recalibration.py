@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from psimil.inference.thresholds import fit_recalibration
+from psimil.predictive.thresholds import fit_recalibration
 
 
 def shares(*groups):

@@ -14,7 +14,7 @@ from psimil.paper.ascent import ascend
 
 torch = pytest.importorskip("torch")
 
-from psimil.inference.torch_gp import TorchGP, bag_bound  # noqa: E402
+from psimil.predictive.torch_gp import TorchGP, bag_bound  # noqa: E402
 
 
 @pytest.fixture(scope="module", params=[None, RBF(), Linear(0.5), RBF(lengthscale=[1.0, 2.0])])

@@ -11,8 +11,8 @@ from scipy.special import logit
 if TYPE_CHECKING:
     import pandas as pd
 
-    from psimil.inference.prediction import Prediction
-    from psimil.inference.thresholds import InstanceRecalibration
+    from psimil.predictive.prediction import Prediction
+    from psimil.predictive.thresholds import InstanceRecalibration
 
 OF_BOTH = ("prob", "std", "lower", "upper", "log_odds", "label")
 OF_BAGS = (*OF_BOTH, "refer", "reason", "novelty", "novel")
@@ -45,7 +45,7 @@ def estimate(found: Prediction, bag: int, instance: int | None = None) -> dict[s
 
 
 def bag_table(found: Prediction) -> pd.DataFrame:
-    """(B rows) what :meth:`psimil.inference.prediction.Prediction.to_frame` gives for bags."""
+    """(B rows) what :meth:`psimil.predictive.prediction.Prediction.to_frame` gives for bags."""
     import pandas as pd
 
     columns = {"bag": found.ids} | found.bag_numbers

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from psimil.inference.thresholds import bag_threshold, fit_recalibration, instance_threshold
+from psimil.predictive.thresholds import bag_threshold, fit_recalibration, instance_threshold
 
 
 def sigma(f):

@@ -8,10 +8,10 @@ from scipy.signal import lfilter
 from scipy.special import polygamma
 from scipy.stats import chisquare, kstest, loggamma
 
+from psimil.foundations import hamiltonian
 from psimil.foundations.errors import DataWarning, InputError, NumericalFailure
+from psimil.foundations.hamiltonian import Chains, mixing, sample, warn_if_bad
 from psimil.foundations.phases import following
-from psimil.inference import sampled
-from psimil.inference.sampled import Chains, mixing, sample, warn_if_bad
 from psimil.inference.sparse_gp import Posterior
 from psimil.model.bag_likelihoods import IndependentLabels, Labels
 
@@ -60,7 +60,7 @@ def cliff(beyond):
 
 @pytest.fixture
 def all_kept(monkeypatch):
-    monkeypatch.setattr(sampled, "KEPT", 10**9)
+    monkeypatch.setattr(hamiltonian, "KEPT", 10**9)
 
 
 def assert_mean(values, expected, size):
@@ -89,8 +89,8 @@ def test_gaussians_have_their_moments_whatever_the_scale_of_the_approximation(sc
 @pytest.mark.parametrize("size", [0.1, 1.0, 2.0])
 def test_nothing_is_rejected_when_the_approximation_is_exact(size):
     q = Posterior(np.ones(9), np.eye(9) + np.tri(9))
-    frame = sampled._Frame(gaussian(q.m, q.R @ q.R.T), q.m, q.U)
-    _, acceptance, _ = sampled._trajectory(frame, frame.at(rng(0).standard_normal((9, 50))), size, rng(1))
+    frame = hamiltonian._Frame(gaussian(q.m, q.R @ q.R.T), q.m, q.U)
+    _, acceptance, _ = hamiltonian._trajectory(frame, frame.at(rng(0).standard_normal((9, 50))), size, rng(1))
     np.testing.assert_allclose(acceptance, 1.0, atol=1e-9)
 
 
@@ -107,7 +107,7 @@ def test_the_step_is_as_large_as_the_acceptance_allows():
     sd = rng(5).uniform(0.5, 1.5, size=60)
     Q, _ = np.linalg.qr(rng(6).standard_normal((60, 60)))
     found = sample(gaussian(np.zeros(60), Q @ np.diag(sd**-2) @ Q.T), Posterior.prior(60), rng(7), draws=64)
-    assert abs(found.acceptance - sampled.ACCEPTANCE) < 0.08
+    assert abs(found.acceptance - hamiltonian.ACCEPTANCE) < 0.08
 
 
 @pytest.mark.parametrize("shape", [0.7, 4.0])
@@ -140,7 +140,7 @@ def test_bags_have_the_moments_of_a_dense_grid(all_kept):
 def test_the_truth_has_a_uniform_rank_among_draws_given_data_simulated_from_it(monkeypatch):
     """Every chain has data of its own, whose posterior the true v is a draw from (Talts et al. 2018)."""
     chains, draws = 1000, 15
-    monkeypatch.setattr(sampled, "KEPT", chains * draws)
+    monkeypatch.setattr(hamiltonian, "KEPT", chains * draws)
     truth = rng(11).standard_normal((3, chains))
     y = rng(12).random((8, chains)) < 1.0 / (1.0 + np.exp(-V @ truth))
     log_density = of_bags(np.maximum.reduceat(y, OFFSETS[:-1], axis=0))
@@ -154,9 +154,9 @@ def test_the_truth_has_a_uniform_rank_among_draws_given_data_simulated_from_it(m
 @pytest.mark.parametrize("size", [0.3, 0.9, 1.6])
 def test_one_trajectory_of_any_step_keeps_the_density_and_is_reversible(size):
     shape, count = 0.7, 40_000
-    frame = sampled._Frame(log_gamma(shape), np.array([-1.0]), np.array([[1.5]]))
+    frame = hamiltonian._Frame(log_gamma(shape), np.array([-1.0]), np.array([[1.5]]))
     start = frame.at((loggamma.rvs(shape, size=(1, count), random_state=14) + 1.0) / 1.5)
-    end, acceptance, _ = sampled._trajectory(frame, start, size, rng(15))
+    end, acceptance, _ = hamiltonian._trajectory(frame, start, size, rng(15))
     assert 0.2 < acceptance.mean() < 0.999
     assert kstest(1.5 * end.x[0] - 1.0, loggamma(shape).cdf).pvalue > 1e-3
     flow = np.tanh(start.x[0]) * np.cos(end.x[0]) - np.tanh(end.x[0]) * np.cos(start.x[0])
@@ -175,8 +175,8 @@ def test_a_cliff_makes_trajectories_diverge_and_nothing_else(beyond, all_kept):
 
 def test_chains_that_diverge_go_no_further():
     places = []
-    frame = sampled._Frame(lambda v: (places.append(v), (-(v[0] ** 4), -4 * v**3))[1], np.zeros(1), np.eye(1))
-    _, acceptance, lost = sampled._trajectory(frame, frame.at(np.full((1, 5), 9.0)), 0.1, rng(20))
+    frame = hamiltonian._Frame(lambda v: (places.append(v), (-(v[0] ** 4), -4 * v**3))[1], np.zeros(1), np.eye(1))
+    _, acceptance, lost = hamiltonian._trajectory(frame, frame.at(np.full((1, 5), 9.0)), 0.1, rng(20))
     assert (np.abs(places).max() < 1e3, acceptance.max(), lost.all()) == (True, 0.0, True)
 
 
@@ -221,7 +221,7 @@ def test_equal_seeds_give_equal_bits_and_others_do_not():
 
 
 def test_progress_is_told_and_few_draws_of_every_chain_are_kept(monkeypatch):
-    monkeypatch.setattr(sampled, "KEPT", 24)
+    monkeypatch.setattr(hamiltonian, "KEPT", 24)
     heard = []
     with following(heard.append):
         found = sample(banana, Posterior.prior(2), rng(0), chains=30, draws=20, warmup=8)

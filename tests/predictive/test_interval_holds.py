@@ -5,9 +5,9 @@ import pytest
 
 from psimil import VGPMIL
 from psimil.datasets import make_bags
-from psimil.inference.prediction import Prediction
 from psimil.predictive.aggregates import AGGREGATES
 from psimil.predictive.moments import instance_moments
+from psimil.predictive.prediction import Prediction
 
 
 def prediction(mean, variance, offsets, aggregate="noisy_or", level=0.95):

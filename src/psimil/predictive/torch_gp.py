@@ -12,16 +12,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid, softplus
 
 from psimil.foundations.errors import InputError
-from psimil.inference.sparse_gp import SparseGP
-from psimil.inference.trained import TrainedModel
 from psimil.model.kernels.base import Kernel
 from psimil.model.kernels.torch_gram import check_kernel, gram
+
+if TYPE_CHECKING:
+    from psimil.inference.sparse_gp import SparseGP
+    from psimil.inference.trained import TrainedModel
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,95 @@
+"""Draws of v, by which expectations over q(v) are worked out: shared by all bags, or other ones for groups of them.
+
+Where there are many bags, groups of them have draws of their own: what chance does to one, it undoes to another, so
+that few draws for each are enough.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psimil.foundations.logistic import antithetic_draws
+from psimil.inference.shards import Shard
+from psimil.inference.sparse_gp import Posterior
+from psimil.model.bag_likelihoods import Labels
+from psimil.model.bag_ranges import BagRange
+
+Array = NDArray[Any]
+
+DRAWED, FEWEST, MOST = 2.0**22, 16, 512  # instances times draws, about; and the fewest and the most draws
+MANY = 4096  # instances above which single precision has to do for what is worked out for each draw
+BLOCKS = 32  # of draws, at most, for as many groups of bags
+CACHED = {8: 1 << 14, 4: 1 << 16}  # instances times draws at a time, by bytes: a dozen arrays are kept in a cache
+
+
+class Draws(NamedTuple):
+    """Draws of a vector of M numbers, other ones for every group of bags.
+
+    Parameters
+    ----------
+    blocks : (K, M, S) draws; the first group of bags has the first block, the group after the last block the first.
+    group : number of bags in a group.
+    precision : of what is worked out for each draw; single where there are many.
+    """
+
+    blocks: Array
+    group: int = 1 << 62
+    precision: Any = np.float64
+
+    @classmethod
+    def single(cls, v: Array, *, many: bool = False) -> Draws:
+        """Draws (M, S) that all bags share; ``many`` for single precision of what is worked out with them."""
+        return cls(v[None], precision=np.float32 if many else np.float64)
+
+    @classmethod
+    def for_bags(cls, size: int, labels: Labels, seed: int, fewer: int = 1) -> Draws:
+        """Standard normal ones for a data set: as many as are cheap next to the products, in antithetic pairs.
+
+        Up to 512 that all bags share; where that would be dear, fewer, and groups with their own.
+
+        Parameters
+        ----------
+        fewer : times fewer of them are wanted.
+
+        Examples
+        --------
+        >>> one, many = (Labels(np.ones(n), np.arange(n + 1)) for n in (100, 10**5))
+        >>> Draws.for_bags(3, one, seed=0).blocks.shape, Draws.for_bags(3, many, seed=0).blocks.shape
+        ((1, 3, 512), (32, 3, 32))
+        """
+        instances, bags = int(labels.offsets[-1]), len(labels.T)
+        count = 2 ** int(np.log2(max(DRAWED / instances, 1.0)))
+        count = int(np.clip(min(count, MOST) // fewer, FEWEST, MOST))
+        if DRAWED / instances >= MOST:
+            return cls.single(antithetic_draws(size, count, seed), many=instances > MANY)
+        group = max(1, round(CACHED[4] / count * bags / instances))
+        seeds = np.random.SeedSequence(seed).generate_state(min(BLOCKS, -(-bags // group)))
+        blocks = np.stack([antithetic_draws(size, count, int(one)) for one in seeds])
+        return cls(blocks, group, np.float32)
+
+    def of(self, posterior: Posterior) -> Draws:
+        """Draws m + U noise of q(v), where these are standard normal noise.
+
+        Examples
+        --------
+        >>> Draws.single(np.array([[1.0, -1.0]])).of(Posterior.prior(1)).blocks
+        array([[[ 1., -1.]]])
+        """
+        return self._replace(blocks=posterior.m[:, None] + posterior.U @ self.blocks)
+
+    def times(self, A: Array) -> Draws:
+        """A v for every draw v."""
+        return self._replace(blocks=A @ self.blocks)
+
+    def block(self, bag: int) -> int:
+        """Which block a bag has."""
+        return (bag // self.group) % len(self.blocks)
+
+    def ranges(self, shard: Shard, block: BagRange) -> list[BagRange]:
+        """The bags of a block of a shard in ranges of one group each, whose values stay in the cache of a core."""
+        rows, first = max(CACHED[np.dtype(self.precision).itemsize] // self.blocks.shape[2], 1), shard.first
+        cuts = range(self.group - (first + block.first) % self.group + block.first, block.last, self.group)
+        return shard.ranges_of(block, rows, list(cuts) if len(self.blocks) > 1 else [])
