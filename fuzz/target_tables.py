@@ -62,7 +62,7 @@ def _in_chunks(path: Path) -> str:
         found = Archive(path)
     else:
         chunks = parquet_chunks if path.suffix == ".parquet" else lambda path: csv_chunks(path, "bag")
-        found = Table(lambda: chunks(path), path.name, "bag", None, None, None)
+        found = Table(lambda: chunks(path), path.name)
     rows = sum(len(part.X) for part in found.rows())
     assert rows == int(np.sum(found.sizes))
     return "chunks"

@@ -12,7 +12,7 @@ import pytest
 
 from faulty_workers import Disturbed, Raise, Signal, Sleep, not_finite
 from psimil import RBF
-from psimil.cluster import DaskShards, connect, predict_bags, predict_parts, predict_ranges, workforce
+from psimil.cluster import DaskShards, connect, predict_bags, predict_ranges, workforce
 from psimil.datasets import make_bags
 from psimil.foundations.errors import ClusterFailure, InputError, NumericalFailure
 from psimil.foundations.logistic import antithetic_draws
@@ -252,14 +252,11 @@ def test_predictions_have_the_bits_of_one_process(client, stored, monkeypatch, c
         monkeypatch.setattr(module, "ROWS", 200)
     monkeypatch.setattr(scoring, "SHARD_ROWS", 64)
     assert len(scoring.part_cuts(len(memory.X), 64)) > 6
-    X = model.seen(memory).X
-    expected = model.latent(X)
+    expected = model.predict(memory)
     for bags in (memory, store):
-        found = predict_parts(model, bags, client)
-        for one, two in zip(found, expected, strict=True):
-            np.testing.assert_array_equal(one, two)
-    raw = predict_parts(model, store, client, raw=True)
-    np.testing.assert_array_equal(raw[0], model.latent(X, raw=True)[0])
+        found = predict_bags(model, bags, client)
+        for name in ("latent_mean", "latent_variance", "prob", "std"):
+            np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
 
 
 @pytest.mark.parametrize("settings", [{"labels": "chain"}, {"labels": "chain", "context": "bag"}, {}], ids=str)

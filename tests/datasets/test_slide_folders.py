@@ -92,6 +92,10 @@ def test_labels_that_a_model_does_not_know(slides):
         InputError, match=r"slides is a folder of slides, not a table: drop=\['f'\] would have no effect"
     ):
         read_bags(slides, drop=["f"])
+    with pytest.raises(InputError, match=r'slides has no column "z". Give positions in a .csv'):
+        read_bags(slides, position="z")
+    with pytest.raises(InputError, match="slides is no folder of bags with splits: split='test' would have no effect"):
+        read_bags(slides, split="test")
 
 
 def test_a_store_of_patients(slides, tmp_path):

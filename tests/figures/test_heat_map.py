@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from psimil.data.slide import Slide
+from psimil.data.bagtable import Slide
 from psimil.figures import new_figure, plot_slide
 from psimil.figures.heat_map import PIXELS, raster
 from small_results import small_model

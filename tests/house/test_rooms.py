@@ -32,10 +32,9 @@ NEIGHBOURS = {
     "export": CORE | {"version", "files", "estimators", "results"},
     "figures": {"foundations", "model", "files", "results"},
     "paper.baselines": {"foundations", "model", "estimators"},
-    "paper.figures": {"foundations", "results", "figures"},
     "paper.experiments": CORE
     | {"files", "datasets", "cluster", "estimators", "results", "figures", "paper"}
-    | {"paper.baselines", "paper.figures"},
+    | {"paper.baselines"},
     "report": {"version", "foundations", "predictive", "results", "figures"},
     "ct": set(),
     "ct.dicom": {"foundations", "files"},

@@ -9,8 +9,8 @@ from psimil import Bags
 from psimil.datasets import make_bags
 from psimil.foundations.errors import DataWarning, InputError
 from psimil.paper.baselines import AttentionMIL, BagSVM
+from psimil.paper.baselines.attention import hold_out, log_loss, train_network
 from psimil.paper.baselines.network import GatedAttention, segment_softmax
-from psimil.paper.baselines.network_training import hold_out, log_loss, train_network
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
 

@@ -66,7 +66,7 @@ def test_markdown_gives_the_numbers_back():
     )
     many = many.assign(bag_auc=rng.random(12), seconds=rng.lognormal(3, 2, 12))
     table = summarise(many, ["model", "n_inducing"], ["bag_auc", "seconds"])
-    lines = to_markdown(table, digits=5).splitlines()
+    lines = to_markdown(table).splitlines()
     assert len(lines) == 5 and set(lines[1]) <= set("|-: ")
     assert [c.strip() for c in lines[0].strip("|").split("|")] == [
         "Model",
@@ -81,14 +81,14 @@ def test_markdown_gives_the_numbers_back():
         assert cells[1:3] == ["–" if np.isnan(row["n_inducing"]) else f"{row['n_inducing']:.0f}", "4"]
         for cell, metric in zip(cells[3:], ("bag_auc", "seconds"), strict=True):
             mean, sd = map(float, cell.split(" ± "))
-            assert (mean, sd) == pytest.approx((row[f"{metric}_mean"], row[f"{metric}_sd"]), abs=0.500001e-5)
+            assert (mean, sd) == pytest.approx((row[f"{metric}_mean"], row[f"{metric}_sd"]), abs=0.500001e-3)
 
 
 def test_markdown_of_what_is_absent():
     table = summarise(rows(), ["model", "split"], ["bag_auc", "bag_log_loss"])
     assert to_markdown(table).splitlines()[-1] == "| a | 2 | 1 | 0.700 | – |"
-    partial = to_markdown(summarise(rows(), ["model"], ["bag_log_loss"]), headings={"bag_log_loss": "Loss"})
-    assert partial.splitlines()[0] == "| Model | Runs | Loss |"
+    partial = to_markdown(summarise(rows(), ["model"], ["bag_log_loss"]))
+    assert partial.splitlines()[0] == "| Model | Runs | Bag log-loss |"
     assert partial.splitlines()[2] == "| b | 3 | 0.250 ± 0.071 (n=2) |"
 
 
@@ -103,12 +103,10 @@ def test_latex():
     assert second == r"a \& c & 3 & $0.6000 \pm 0.1000$ & $0.5500 \pm 0.0707$ (n=2) & -- \\"
 
 
-def test_best_is_bold_within_groups_and_ties_are_shared():
+def test_best_is_bold_and_ties_are_shared():
     frame = pd.DataFrame({"task": ["x", "x", "y", "y"], "bag_auc_mean": [0.90001, 0.90002, 0.1, 0.2]})
     bold = [r"\mathbf" in line for line in to_latex(frame, "", "t").splitlines() if "$" in line]
     assert bold == [True, True, False, False]
-    lines = to_latex(frame, "", "t", best_within=["task"]).splitlines()
-    assert [r"\mathbf" in line for line in lines if "$" in line] == [True, True, False, True]
 
 
 def test_csv_keeps_all_digits(tmp_path):

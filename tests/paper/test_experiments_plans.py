@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from dataclasses import asdict
 from itertools import product
 
 import pytest
@@ -31,8 +32,8 @@ def test_no_field_is_forgotten_in_the_key():
         "protocol": "paper", "model": "svm", "task": TO_RSNA, "split": 1, "repeat": 1, "cnn": 0, "n_features": 8,
         "n_inducing": 50, "alpha": 0.5, "beta": 2.5,
     }  # fmt: skip
-    keys = [base.key] + [Job(**{**base.as_dict(), name: value}).key for name, value in changes.items()]
-    assert len(set(keys)) == len(keys) == 1 + len(set(base.as_dict()) - {"experiment", "quick"})
+    keys = [base.key] + [Job(**{**asdict(base), name: value}).key for name, value in changes.items()]
+    assert len(set(keys)) == len(keys) == 1 + len(set(asdict(base)) - {"experiment", "quick"})
 
 
 def test_counts_of_the_papers_grid():

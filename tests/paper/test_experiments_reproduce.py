@@ -73,7 +73,7 @@ def unfinished(whole, tmp_path):
     return run
 
 
-@pytest.mark.slow  # a process that is killed in earnest; test_experiments_runner.py stops one in this process
+@pytest.mark.slow  # a process that is killed in earnest; test_experiments_jobs.py stops one in this process
 def test_a_killed_run_ends_like_one_that_was_not(whole, unfinished, tmp_path):
     assert killed(tmp_path, lambda: len(fits(unfinished)) > 4, jobs=1) == -signal.SIGKILL
     before = fits(unfinished)

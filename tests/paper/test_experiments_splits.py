@@ -12,7 +12,7 @@ from psimil.foundations.errors import MissingFile
 from psimil.paper.experiments import cohorts
 from psimil.paper.experiments.cohorts import load_cohort, rows_of
 from psimil.paper.experiments.plans import Job
-from psimil.paper.experiments.trial_data import gather, nested_split, paper_split, published_split, split_of
+from psimil.paper.experiments.trial_data import gather, nested_split, published_split, split_of
 
 MUSK = load_musk1()[1]
 MNIST = np.arange(7000) % 2
@@ -70,7 +70,7 @@ def test_the_experiment_says_which_mistake_is_repeated(experiment, measured_on):
 MAKERS = {
     "nested": nested_split,
     "stopping": lambda y, split, repeat=0: nested_split(y, split, repeat, stopping=True),
-    "paper": lambda y, split, repeat=0: paper_split(y, split),
+    "paper": lambda y, split, repeat=0: nested_split(y, split, stopping=True),
 }
 
 
@@ -107,7 +107,7 @@ def test_all_models_of_a_nested_split_are_measured_on_the_same_bags():
 
 
 def test_mnist_sizes_of_the_paper():
-    found = paper_split(MNIST, 4)
+    found = split_of(Job("mnist-pca", "paper", "vgpmil", split=4), MNIST)
     assert [len(part) for part in (found.train, found.stop, found.test)] == [5040, 560, 1400]
 
 

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from psimil.data.slide import Slide
+from psimil.data.bagtable import Slide
 from psimil.model.labels import Classes
 from psimil.results.slide_results import bag_of, geojson, slide_table, write_slide
 from small_results import small_model

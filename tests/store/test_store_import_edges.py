@@ -9,6 +9,7 @@ import pytest
 from psimil import Bags, datasets
 from psimil.data import archives, chunks
 from psimil.data.archives import ArchivedRows
+from psimil.data.bagtable import TableOptions
 from psimil.data.tabular import Table
 from psimil.foundations.errors import InputError
 from psimil.store import import_bags
@@ -113,10 +114,12 @@ def test_features_of_an_archive_have_names_where_names_are_given_or_chosen(tmp_p
     np.savez(path, X=np.array([[1.0, 2.0]]), bag_ids=["x"], **arrays)
     if chosen is not None and not set(chosen) <= set(names or ["0", "1"]):
         with pytest.raises(InputError, match="has no column"):
-            archives.Archive(path, chosen)
+            archives.Archive(path, TableOptions(features=chosen))
         return
     expected = names if chosen is None else chosen
-    assert archives.Archive(path, chosen).feature_names == (None if expected is None else tuple(expected))
+    assert archives.Archive(path, TableOptions(features=chosen)).feature_names == (
+        None if expected is None else tuple(expected)
+    )
 
 
 def test_a_bag_may_have_a_name_that_means_missing_elsewhere(tmp_path):

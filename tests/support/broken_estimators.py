@@ -94,8 +94,7 @@ class NoClassifier(PrototypeMIL):
 # ---------------------------------------------------------------- life cycle
 
 
-@fails("check_unfitted", "check_is_fitted_knows", "check_instances_unfitted", "check_dist_unfitted",
-       "check_save_unfitted", "check_n_features_in")  # fmt: skip
+@fails("check_unfitted", "check_is_fitted_knows", "check_save_unfitted", "check_n_features_in")
 class AlwaysFitted(PrototypeMIL):
     n_features_in_ = 3
 

@@ -29,8 +29,8 @@ class NeedsASeed(PrototypeMIL):
         return super().fit(bags, y, bag_ids)
 
 
-@fails("check_repeated_predict", "check_predict_has_no_memory", "check_dict_unchanged", "check_instances_repeated",
-       "check_dist_repeated", "check_predict_in_threads", "check_results_are_the_callers")  # fmt: skip
+@fails("check_repeated_predict", "check_predict_has_no_memory", "check_dict_unchanged", "check_dist_repeated",
+       "check_predict_in_threads", "check_results_are_the_callers")  # fmt: skip
 class Tires(PrototypeMIL):
     def _score(self, found):
         self.asked_ = getattr(self, "asked_", 0) + 1
@@ -55,7 +55,7 @@ class WritesIntoTrainingBags(PrototypeMIL):
         return self
 
 
-@fails("check_predict_leaves_bags", "check_instances_repeated", "check_dist_repeated")
+@fails("check_predict_leaves_bags")
 class WritesIntoBags(PrototypeMIL):
     def _read(self, bags, bag_ids=None):
         found = super()._read(bags, bag_ids)
@@ -140,8 +140,7 @@ class TakesOneFormOnly(PrototypeMIL):
        "check_different_n_features", "check_n_features_in_after_fitting", "check_bags_of_wrong_dimension",
        "check_ragged_bag", "check_complex_data", "check_text_data", "check_sparse_data", "check_not_a_sequence",
        "check_requires_y_none", "check_label_count_mismatch", "check_wrong_labels", "check_missing_labels",
-       "check_text_labels", "check_labels_of_wrong_dimension", "check_instances_n_features",
-       "check_dist_n_features")  # fmt: skip
+       "check_text_labels", "check_labels_of_wrong_dimension")  # fmt: skip
 class AcceptsEverything(PrototypeMIL):
     def fit(self, bags, y=None, bag_ids=None):
         try:

@@ -30,12 +30,25 @@ class NaNFarAway(PrototypeMIL):
         return score if np.abs(found.X).max() < 100 else score * np.nan
 
 
-@fails("check_bag_order_invariance", "check_methods_subset_invariance", "check_equal_bags", "check_std_follows_bags",
-       "check_std_subset_invariance", "check_interval_order_invariance", "check_instances_follow_their_bags",
-       "check_instances_subset_invariance")  # fmt: skip
+@fails("check_bag_order_invariance", "check_methods_subset_invariance", "check_equal_bags",
+       "check_interval_order_invariance")  # fmt: skip
 class CountsBags(PrototypeMIL):
     def _score(self, found):
         return super()._score(found) + 0.05 * found.bag_index
+
+
+@fails("check_bag_order_invariance", "check_methods_subset_invariance")
+class CountsBagsOfInstances(PrototypeMIL):
+    def predict_instances(self, bags, bag_ids=None):
+        found = super().predict_instances(bags, bag_ids)
+        return [part / (1 + 0.01 * number) for number, part in enumerate(found)]
+
+
+@fails("check_bag_order_invariance", "check_methods_subset_invariance")
+class LessCertainOfLaterBags(PrototypeMIL):
+    def predict_dist(self, bags, bag_ids=None):
+        found = super().predict_dist(bags, bag_ids)
+        return moved(found, std=found.std / (1 + 0.01 * np.arange(len(found.std))))
 
 
 @fails("check_instance_order_invariance", "check_instances_follow_their_rows", "check_equal_instances",

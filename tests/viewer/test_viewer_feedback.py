@@ -235,7 +235,7 @@ def test_results_that_were_replaced_take_no_feedback(tmp_path):
 
 def test_feedback_waits_for_a_run_that_replaces_the_folder(tmp_path):
     """Its file is carried over whole, however the two are timed."""
-    from psimil.files.folders import lock_folder
+    from psimil.files.paths import lock_folder
 
     lock = lock_folder(tmp_path)
     done = threading.Event()

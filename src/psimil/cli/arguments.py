@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -114,8 +115,6 @@ def check_columns(estimator: PsiVGPMIL, table: BagTable, path: Path) -> BagTable
 
     For a model of 1.0.0, which knows no names, it is refused where it has others or another order.
     """
-    from dataclasses import replace
-
     from psimil.estimators.inputs import check_fingerprint_of, features_of
     from psimil.foundations.errors import InputError
 

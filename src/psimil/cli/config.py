@@ -7,24 +7,25 @@ import re
 import tomllib
 from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from psimil.cli.exits import UsageProblem, printable
-
-if TYPE_CHECKING:
-    from psimil.estimators.psi_vgpmil import PsiVGPMIL
+from psimil.estimators.parameters import CONSTRAINTS, FREE, options_of, resolved
+from psimil.estimators.psi_vgpmil import GVGPMIL, VGPMIL, PsiVGPMIL
+from psimil.files.model_file import parameters_json
+from psimil.files.schema import DENSITIES, kernel_from
+from psimil.foundations.errors import InputError, MissingFile
+from psimil.model.densities import GammaMixture
 
 CHOSEN_BY_NAME = ("model", "alpha", "beta", "preset")
 COLUMNS = ("features", "drop")  # lists of names, which are no parameters of the estimator
 NOT_IN_FILES = ("self", "inducing_points", "warm_start", "verbose")
 NONE = "none"  # TOML has no null
+MODELS: dict[str, type[PsiVGPMIL]] = {"vgpmil": VGPMIL, "gvgpmil": GVGPMIL}
 
 
 def read_config(path: Path) -> dict[str, Any]:
     """The settings in a TOML file: parameters of the constructor, model, alpha, beta, preset; features and drop."""
-    from psimil.estimators.psi_vgpmil import PsiVGPMIL
-    from psimil.foundations.errors import InputError, MissingFile
-
     if not path.is_file():
         raise MissingFile(f"config file {path.name} was not found. Check the path.")
     try:
@@ -54,10 +55,6 @@ def build(given: dict[str, Any], file: dict[str, Any]) -> PsiVGPMIL:
     given : constructor parameters, model, alpha, beta and preset; only those that were asked for.
     file : the same from a file, with tables for kernel and density.
     """
-    from psimil.estimators.parameters import CONSTRAINTS, FREE
-    from psimil.estimators.psi_vgpmil import GVGPMIL, VGPMIL, PsiVGPMIL
-    from psimil.foundations.errors import InputError
-
     values = {**file, **given}
     if "density" in file and any(name in given for name in ("model", "alpha", "beta")):
         del values["density"]
@@ -70,7 +67,7 @@ def build(given: dict[str, Any], file: dict[str, Any]) -> PsiVGPMIL:
                 raise InputError("the config file gives density and also model, alpha or beta. Keep one.")
             cls = PsiVGPMIL
         else:
-            cls, values["density"] = _model(name, gamma, {"vgpmil": VGPMIL, "gvgpmil": GVGPMIL})
+            cls, values["density"] = _model(name, gamma)
         free = values.keys() - {"positive"}  # a class may be called so
         nulls = {key for key in free if str(values[key]) == NONE and not CONSTRAINTS.get(key, FREE)[1](NONE)}
         values |= dict.fromkeys(nulls)
@@ -91,8 +88,6 @@ def config_text(estimator: PsiVGPMIL, columns: dict[str, Any] | None = None) -> 
     >>> print(config_text(VGPMIL(n_inducing=5, H=100.0)).splitlines()[1])
     H = 100.0
     """
-    from psimil.files.model_file import parameters_json
-
     values = parameters_json({k: v for k, v in estimator.get_params(deep=False).items() if k not in NOT_IN_FILES})
     usual = type(estimator)().get_params(deep=False)
     values = {key: NONE if value is None and usual[key] is not None else value for key, value in values.items()}
@@ -106,13 +101,10 @@ def config_text(estimator: PsiVGPMIL, columns: dict[str, Any] | None = None) -> 
     return "\n".join(lines) + "\n"
 
 
-def _model(name: str | None, gamma: dict[str, Any], models: dict[str, Any]) -> tuple[Any, Any]:
-    from psimil.foundations.errors import InputError
-    from psimil.model.densities import GammaMixture
-
-    if name is not None and name not in models:
-        raise InputError(f"model must be one of {', '.join(models)}, got {name!r}.")
-    cls = models[name or ("gvgpmil" if gamma else "vgpmil")]
+def _model(name: str | None, gamma: dict[str, Any]) -> tuple[type[PsiVGPMIL], Any]:
+    if name is not None and name not in MODELS:
+        raise InputError(f"model must be one of {', '.join(MODELS)}, got {name!r}.")
+    cls = MODELS[name or ("gvgpmil" if gamma else "vgpmil")]
     if not gamma:
         return cls, cls._default_density
     if name == "vgpmil":
@@ -124,10 +116,7 @@ def _model(name: str | None, gamma: dict[str, Any], models: dict[str, Any]) -> t
 
 def _objects(values: dict[str, Any]) -> dict[str, Any]:
     """Kernel and density from their tables."""
-    from psimil.files.schema import DENSITIES, kernel_from
-    from psimil.foundations.errors import InputError
-
-    found: dict[str, Any] = {}
+    objects: dict[str, Any] = {}
     for key in ("kernel", "density"):
         if key not in values:
             continue
@@ -135,23 +124,20 @@ def _objects(values: dict[str, Any]) -> dict[str, Any]:
             table = dict(values[key])
             kind = table["kind"]
             if key == "kernel":
-                found[key] = kernel_from(table)
+                objects[key] = kernel_from(table)
             elif kind in DENSITIES:
-                found[key] = DENSITIES[kind](**{k: v for k, v in table.items() if k != "kind"})
+                objects[key] = DENSITIES[kind](**{k: v for k, v in table.items() if k != "kind"})
             else:
                 raise InputError(f"unknown density {kind!r}; known: {', '.join(DENSITIES)}.")
         except InputError:
             raise
         except (TypeError, ValueError, KeyError, AttributeError) as error:
             raise InputError(f"[{key}] in the config file is not a table with a kind and numbers: {error}.") from None
-    return found
+    return objects
 
 
 def _check(estimator: PsiVGPMIL) -> None:
     """Refuse bad values before any data is read."""
-    from psimil.estimators.parameters import options_of, resolved
-    from psimil.foundations.errors import InputError
-
     options_of(resolved(estimator), n_features=0)
     if type(estimator.random_state) is not int or estimator.random_state < 0:
         raise InputError(f"random_state must be a whole number >= 0, got {estimator.random_state!r}.")

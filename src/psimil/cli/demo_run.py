@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold
@@ -33,9 +34,6 @@ from psimil.files.rundir import RunDirectory
 from psimil.model.bags import Bags
 from psimil.predictive.prediction import Prediction
 from psimil.results.metrics import bag_metrics
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 Array = NDArray[Any]
 FOLDS = 5
@@ -92,8 +90,6 @@ def fold_table(results: dict[str, list[Fold]]) -> pd.DataFrame:
     >>> fold_table({}).empty
     True
     """
-    import pandas as pd
-
     rows = [
         {"model": name, "fold": number, "test_bags": len(fold.test), **fold.scores, "seconds": fold.seconds}
         for name, folds in results.items()
@@ -151,8 +147,6 @@ def musk_frame(bags: Bags, y: Array) -> pd.DataFrame:
     >>> musk_frame(*load_musk1()).shape
     (476, 168)
     """
-    import pandas as pd
-
     frame = pd.DataFrame(bags.X, columns=[f"f{d + 1}" for d in range(bags.n_features)])
     frame.insert(0, "bag", bags.names[bags.bag_index])
     frame.insert(1, "label", y[bags.bag_index])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -119,12 +120,10 @@ def fit(
 
 def _with_feedback(table: BagTable, known: Any, feedback: Path) -> tuple[BagTable, Any]:
     """The table as readers corrected it, and what they know about instances."""
-    from dataclasses import replace
-
     from psimil.results.feedback import read_feedback, with_feedback
 
-    told = with_feedback(replace(table, y_instances=known), read_feedback(feedback), feedback.name)
-    return told, told.y_instances
+    corrected = with_feedback(replace(table, y_instances=known), read_feedback(feedback), feedback.name)
+    return corrected, corrected.y_instances
 
 
 def _tell(shell: Shell, facts: dict[str, Any], out: str) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from psimil.cli.config import config_text
 from psimil.cli.exits import NOTE, printable
 from psimil.cli.score_tables import bag_frame, instance_frame, places_of, score_tables, scores
 from psimil.cli.shell import finite, markdown
+from psimil.data.bagtable import BagTable
+from psimil.estimators.psi_vgpmil import PsiVGPMIL
 from psimil.figures import (
     bag_table,
     history_table,
@@ -21,16 +23,11 @@ from psimil.figures import (
     save_figure,
 )
 from psimil.files.environment import environment
+from psimil.files.rundir import RunDirectory
 from psimil.foundations.phases import tell
 from psimil.results.model_card import context_words, referral_facts, referral_rule
-from psimil.results.result_set import LARGEST, OUT_OF_BAG, warn_of_size
+from psimil.results.result_set import LARGEST, OUT_OF_BAG, ResultSet, warn_of_size
 from psimil.results.tabular_results import tabular_results
-
-if TYPE_CHECKING:
-    from psimil.data.bagtable import BagTable
-    from psimil.estimators.psi_vgpmil import PsiVGPMIL
-    from psimil.files.rundir import RunDirectory
-    from psimil.results.result_set import ResultSet
 
 
 def write_fit(
@@ -98,8 +95,8 @@ def _metrics(
     unseen = estimator.out_of_bag_
     if learned_from_instances:  # scores on labels that were given to the fit would flatter it
         table = replace(table, y_instances=None)
-    found = scores(unseen.prediction, table, places_of(table, estimator), unseen)
-    metrics = {"out_of_bag": {"measured_on": f"out-of-bag on the training bags of {printable(name)}", **found}}
+    out_of_bag = scores(unseen.prediction, table, places_of(table, estimator), unseen)
+    metrics = {"out_of_bag": {"measured_on": f"out-of-bag on the training bags of {printable(name)}", **out_of_bag}}
     if held_out is not None and validation is not None:
         used = " (used for early stopping)" if estimator.early_stopping in ("auc", "log_loss") else ""
         metrics["validation"] = {

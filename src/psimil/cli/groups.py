@@ -63,11 +63,11 @@ def epilog(command: str) -> str:
 
 def asked(context: typer.Context) -> dict[str, Any]:
     """The options of the root, for one of the commands; refused where they do not concern it."""
-    found, command = context.find_root().params, " ".join(context.command_path.split()[1:])
+    options, command = context.find_root().params, " ".join(context.command_path.split()[1:])
     for name, commands in SHARED.items():
-        if found[name] is not None and command not in commands:
+        if options[name] is not None and command not in commands:
             raise UsageProblem(f"No such option: --{name} (of psimil {command}).")
-    return found
+    return options
 
 
 def group(name: str | None = None, cls: type[TyperGroup] = Group, **more: Any) -> typer.Typer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import asdict
 from typing import Any
 
 import typer
@@ -16,8 +17,6 @@ from psimil.cli.shell import Shell
 def info(context: typer.Context, model: ModelFile) -> None:
     """Show what a model file holds: settings, kernel, posterior, thresholds, referral and its cost, training counts."""
     with Shell.of(context) as shell:
-        from dataclasses import asdict
-
         from psimil.files.model_file import load_model, parameters_json
         from psimil.files.schema import kernel_json
         from psimil.results.model_card import context_words, posterior_facts, referral_facts

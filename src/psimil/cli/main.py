@@ -26,10 +26,9 @@ from psimil.cli.groups import EVERYWHERE, Root, epilog, group
 from psimil.cli.info import info
 from psimil.cli.options import ClusterAddress, Split
 from psimil.cli.predict import evaluate, predict
-from psimil.cli.report import report
 from psimil.cli.reproduce import reproduce
 from psimil.cli.settings import CommandWithSettings
-from psimil.cli.view import view
+from psimil.cli.view import report, view
 from psimil.version import VERSION
 
 app = group(cls=Root)

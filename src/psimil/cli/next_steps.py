@@ -6,7 +6,10 @@ import os
 import shlex
 import shutil
 import sys
+from importlib.util import find_spec
 from pathlib import Path
+
+from psimil.foundations.extras import install_command, short_path
 
 
 def next_step(*arguments: object) -> str:
@@ -28,16 +31,12 @@ def ways_to_look(results: Path, *options: object) -> list[str]:
     >>> [line.split("psimil ")[1] for line in ways_to_look(Path("run"))[-2:]]
     ['view run', 'report run']
     """
-    from psimil.foundations.extras import install_command
-
     missing = [] if has_viewer() else [install_command("viewer")]
     return [*missing, next_step("view", results, *options), next_step("report", results)]
 
 
 def has_viewer() -> bool:
     """Whether the packages of ``psimil view`` and ``psimil report`` are installed."""
-    from importlib.util import find_spec
-
     return all(find_spec(name) for name in ("fastapi", "uvicorn", "jinja2"))
 
 
@@ -49,8 +48,6 @@ def program() -> str:
     >>> program().endswith("psimil")
     True
     """
-    from psimil.foundations.extras import short_path
-
     called = Path(sys.argv[0])
     if called.stem == "psimil" and called.is_file():
         return "psimil" if _is_found("psimil", called) else shlex.quote(short_path(str(called)))

@@ -143,21 +143,21 @@ def evaluate(
         split = asked(context)["split"]
         estimator, table = _read(model, bags, split=split, **columns)
         table = labelled(table, bags)
-        found = scores(estimator.predict_dist(table.bags), table, places_of(table, estimator, position))
+        measured = scores(estimator.predict_dist(table.bags), table, places_of(table, estimator, position))
         name = printable(titled(bags, split))
-        for title, heads, rows in score_tables(f"Measured on {name}", found):
+        for title, heads, rows in score_tables(f"Measured on {name}", measured):
             shell.table(title, heads, rows)
-        thresholds = f"Bag threshold {found['bag_threshold']:.4g}"
-        if "instances" in found:
-            thresholds += f", instance threshold {found['instance_threshold']:.4g}"
-            if found["localisation"]["unit"] is None:
+        thresholds = f"Bag threshold {measured['bag_threshold']:.4g}"
+        if "instances" in measured:
+            thresholds += f", instance threshold {measured['instance_threshold']:.4g}"
+            if measured["localisation"]["unit"] is None:
                 shell.say("Where bags are in order, name the column of positions: --position.")
         shell.say(
             f"{thresholds}, as stored with the model.",
             f"If the model was trained on {name}, these scores say nothing about new bags.",
             NOTE,
         )
-        shell.result(measured_on=name, **found)
+        shell.result(measured_on=name, **measured)
 
 
 def _read(model: Path, bags: Path, **columns: Any) -> tuple[PsiVGPMIL, BagTable]:

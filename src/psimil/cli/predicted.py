@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from psimil.cli.score_tables import bag_frame
-from psimil.data.bagtable import BagTable
-from psimil.data.slide import Slide
+from psimil.data.bagtable import BagTable, Slide
 from psimil.estimators.psi_vgpmil import PsiVGPMIL
 from psimil.figures import new_figure, plot_slide, save_figure, slide_table
 from psimil.files.rundir import RunDirectory
@@ -33,11 +32,11 @@ class Counts:
     facts: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
 
-    def add(self, found: Prediction) -> None:
+    def add(self, prediction: Prediction) -> None:
         """Count the bags of a range."""
-        of_bags = {"called_positive": found.label, "to_refer": found.refer, "novel": found.novel}
+        of_bags = {"called_positive": prediction.label, "to_refer": prediction.refer, "novel": prediction.novel}
         self.facts.update({name: int(flags.sum()) for name, flags in of_bags.items()})
-        self.reasons.update(found.reason.tolist())
+        self.reasons.update(prediction.reason.tolist())
 
 
 def write_prediction(
@@ -59,7 +58,7 @@ def write_prediction(
     client : of a Dask cluster; None predicts here.
     file, image_size : as of :func:`psimil.results.tabular_results.tabular_results`.
     """
-    counts, kept, N, done = Counts(), list[Prediction](), table.bags.n_instances, 0
+    counts, parts, N, done = Counts(), list[Prediction](), table.bags.n_instances, 0
     with run.growing_table("bags.csv") as add_bags, run.growing_table("instances.csv") as add_instances:
         for part in _predictions(estimator, table.bags, client):
             add_bags(bag_frame(part))
@@ -68,14 +67,14 @@ def write_prediction(
             _write_slides(run, part, table.slides, estimator.classes, done)
             done += int(part.offsets[-1])
             if N <= LARGEST:
-                kept.append(replace(part))  # without what it has worked out for the tables
+                parts.append(replace(part))  # without what it has worked out for the tables
     if N > LARGEST:
         warn_of_size(N)
         return counts
     tell("tables", 0, 1)
-    found = whole(kept)
-    kept.clear()  # before there are two copies of it
-    tabular_results(table, found, estimator, file=file, image_size=image_size).save(run)
+    whole_prediction = whole(parts)
+    parts.clear()  # before there are two copies of it
+    tabular_results(table, whole_prediction, estimator, file=file, image_size=image_size).save(run)
     return counts
 
 

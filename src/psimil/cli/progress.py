@@ -54,23 +54,23 @@ class Course:
         self._counted, self._size, self._note = self._counted + size, size, note
         self._forget()
 
-    def hear(self, told: Step | Plan) -> None:
+    def hear(self, event: Step | Plan) -> None:
         """What :func:`psimil.foundations.phases.following` brings."""
-        if isinstance(told, Plan):
-            if self._counts and not told.phases:  # nothing is left of this step
+        if isinstance(event, Plan):
+            if self._counts and not event.phases:  # nothing is left of this step
                 self._done, self._rest = dict(self._plan), 0.0
                 return
             self._forget()
-            self._plan = dict(told.phases)
+            self._plan = dict(event.phases)
             if not self._counts:
                 self._start()
             return
-        if told.phase in self._plan:
-            self._advance(told)
-        elif not self._plan and told.phase != (self._step.phase if self._step else None) and not self._counts:
-            self._step = told
+        if event.phase in self._plan:
+            self._advance(event)
+        elif not self._plan and event.phase != (self._step.phase if self._step else None) and not self._counts:
+            self._step = event
             self._start()
-        self._step = told
+        self._step = event
 
     @property
     def share(self) -> float:
@@ -90,14 +90,14 @@ class Course:
     @property
     def lines(self) -> list[str]:
         """What is done at the moment, in words: the counted steps, then the phase."""
-        found = []
+        lines = []
         if self._counts:
             number = f" {self._counted:g} of {self._total:g}" if self._total > 1 else ""
-            found.append(f"{self._heading}{number}" + (f", {self._note}" if self._note else ""))
+            lines.append(f"{self._heading}{number}" + (f", {self._note}" if self._note else ""))
         if (step := self._step) is not None:
             many = f" {step.done} of {step.of}" if step.of else f" {step.done}"
-            found.append(step.phase + (many if step.done else "") + (f", {step.note}" if step.note else ""))
-        return found
+            lines.append(step.phase + (many if step.done else "") + (f", {step.note}" if step.note else ""))
+        return lines
 
     @property
     def _counts(self) -> bool:
@@ -159,9 +159,9 @@ class Display:
         self._next = {"line": self._begun + FIRST, "bar": self._begun}
         self._bar: Any = None
 
-    def hear(self, told: Step | Plan) -> None:
+    def hear(self, event: Step | Plan) -> None:
         """A phase has moved."""
-        self.course.hear(told)
+        self.course.hear(event)
         self.show()
 
     def show(self) -> None:

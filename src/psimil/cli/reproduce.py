@@ -14,6 +14,7 @@ from psimil.cli.exits import NOTE
 from psimil.cli.groups import asked
 from psimil.cli.options import Overwrite, choice
 from psimil.cli.shell import Shell, finite
+from psimil.foundations.extras import install_command
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -82,9 +83,8 @@ def reproduce(
 def _planned(shell: Shell, name: str, protocols: tuple[str, ...], quick: bool, models: list[str]) -> list[Job]:
     """The fits to run; a model whose libraries are missing is left out, and that is said."""
     from psimil.foundations.errors import InputError
-    from psimil.foundations.extras import install_command
     from psimil.paper.experiments.plans import plan
-    from psimil.paper.experiments.runner import runnable
+    from psimil.paper.experiments.trial import runnable
 
     wanted = tuple(model for model in models if model)
     planned, left_out = runnable([job for p in protocols for job in plan(name, p, quick=quick, models=wanted)])
@@ -99,7 +99,7 @@ def _run(shell: Shell, records: Records, planned: list[Job], directory: str | No
     """Run what is not finished, and write tables and figures of all that is."""
     from psimil.paper.experiments.plans import PROTOCOLS, plan
     from psimil.paper.experiments.report import write_report
-    from psimil.paper.experiments.runner import run_jobs
+    from psimil.paper.experiments.trial import run_jobs
 
     name, quick = planned[0].experiment, planned[0].quick
     done = sum(records.has(job) for job in planned)

@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import textwrap
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
 
 from psimil.cli.exits import printable
+from psimil.data.bagtable import BagTable
+from psimil.estimators.psi_vgpmil import PsiVGPMIL
+from psimil.inference.out_of_bag import OutOfBag
+from psimil.predictive.prediction import Prediction
 from psimil.results.localisation import Localisation, Places, shown
 from psimil.results.metrics import bag_metrics, instance_metrics
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    import pandas as pd
-
-    from psimil.data.bagtable import BagTable
-    from psimil.estimators.psi_vgpmil import PsiVGPMIL
-    from psimil.inference.out_of_bag import OutOfBag
-    from psimil.predictive.prediction import Prediction
+SCORES = {"accuracy": "accuracy", "f1": "F1", "auc": "AUC", "log_loss": "log-loss", "brier": "Brier", "ece": "ECE"}
 
 
 def bag_frame(prediction: Prediction, **more: Any) -> pd.DataFrame:
     """One row per bag in the order in which bags first appear in the file, with further columns ``more`` (B,)."""
-    import numpy as np
-
     frame = prediction.to_frame()
     for position, (name, values) in enumerate(more.items(), start=1):
         frame.insert(position, name, values)
@@ -57,38 +55,33 @@ def scores(
     ----------
     unseen : where the prediction is of training bags: these are called by a threshold of the bags of other folds.
     """
-    found: dict[str, Any] = {}
+    measured: dict[str, Any] = {}
     if table.y is not None:
         threshold, fold = (prediction.threshold, None) if unseen is None else (unseen.thresholds, unseen.fold)
-        found["bags"] = bag_metrics(table.y, prediction.prob, threshold, prediction.log_odds, fold)
-        found["bag_threshold"] = prediction.threshold
-        found["n_bags"] = len(table.y)
+        measured["bags"] = bag_metrics(table.y, prediction.prob, threshold, prediction.log_odds, fold)
+        measured["bag_threshold"] = prediction.threshold
+        measured["n_bags"] = len(table.y)
     if table.y_instances is not None and (table.y_instances >= 0).any():
-        found["instances"] = instance_metrics(
+        measured["instances"] = instance_metrics(
             table.y_instances, prediction.instance_prob, prediction.instance_threshold, prediction.instance_log_odds
         )
-        found["instance_threshold"] = prediction.instance_threshold
-        found["n_instances"] = int((table.y_instances >= 0).sum())
-        found["localisation"] = Localisation.of(
+        measured["instance_threshold"] = prediction.instance_threshold
+        measured["n_instances"] = int((table.y_instances >= 0).sum())
+        measured["localisation"] = Localisation.of(
             table.y_instances, prediction.instance_log_odds, prediction.offsets, places
         )._asdict()
-    return found
+    return measured
 
 
-def score_tables(title: str, found: dict[str, Any]) -> Iterator[tuple[str, list[str], list[list[str]]]]:
+def score_tables(title: str, measured: dict[str, Any]) -> Iterator[tuple[str, list[str], list[list[str]]]]:
     """Title, heads and rows of a table of scores, and of one about what is found inside bags."""
-    yield title, score_columns(found), score_rows(found)
-    if "localisation" in found:
-        inside = Localisation(**found["localisation"])
+    levels = [level for level in ("bags", "instances") if level in measured]
+    rows = [[text, *(_score(measured[level], name) for level in levels)] for name, text in SCORES.items()]
+    yield title, ["score", *(f"{measured[f'n_{level}']} {level}" for level in levels)], rows
+    if "localisation" in measured:
+        inside = Localisation(**measured["localisation"])
         title = f"Inside bags, {inside.n_both_kinds} of them with instances of both kinds"
         yield title, ["score", "model", "middle of the bag"], inside.rows()
-
-
-def score_rows(found: dict[str, Any]) -> list[list[str]]:
-    """The scores as rows of a table: name, bags, instances."""
-    columns = [found[level] for level in ("bags", "instances") if level in found]
-    names = {"accuracy": "accuracy", "f1": "F1", "auc": "AUC", "log_loss": "log-loss", "brier": "Brier", "ece": "ECE"}
-    return [[text, *(_score(column, name) for column in columns)] for name, text in names.items()]
 
 
 def _score(column: dict[str, float], name: str) -> str:
@@ -96,12 +89,6 @@ def _score(column: dict[str, float], name: str) -> str:
     if f"{name}_lower" not in column:
         return shown(column[name], 4)
     return f"{shown(column[name], 4)} ({shown(column[name + '_lower'], 2)} to {shown(column[name + '_upper'], 2)})"
-
-
-def score_columns(found: dict[str, Any]) -> list[str]:
-    """The heads of :func:`score_rows`."""
-    heads = {"bags": "n_bags", "instances": "n_instances"}
-    return ["score", *(f"{found[n]} {level}" for level, n in heads.items() if level in found)]
 
 
 def feature_lines(names: Sequence[str], width: int = 80, lines: int = 3) -> list[str]:
@@ -113,11 +100,11 @@ def feature_lines(names: Sequence[str], width: int = 80, lines: int = 3) -> list
     ['166 features: f1, f2, f3, f4, f5, f6,', 'f7, f8, f9, f10, f11, f12, ..., f166.']
     """
     count = f"{len(names)} feature{'s' * (len(names) != 1)}: "
-    found: list[str] = []
+    fitting: list[str] = []
     for n in range(1, len(names) + 1):
         shown = [*names[:n], *(["...", names[-1]] if n < len(names) - 1 else names[n:])]
         wrapped = textwrap.wrap(f"{count}{', '.join(map(printable, shown))}.", width, break_on_hyphens=False)
-        if found and len(wrapped) > lines:
+        if fitting and len(wrapped) > lines:
             break
-        found = wrapped
-    return found
+        fitting = wrapped
+    return fitting

@@ -31,7 +31,7 @@ class CommandWithSettings(TyperCommand):
         """Take the settings out before the options of the command are read."""
         declared = {name for param in self.params for name in param.opts}
         left: list[str] = []
-        found: dict[str, str] = {}
+        settings: dict[str, str] = {}
         rest = iter(args)
         for arg in rest:
             option, equals, value = arg.partition("=")
@@ -44,8 +44,8 @@ class CommandWithSettings(TyperCommand):
                 text = value if equals else next(rest, None)
                 if text is None:
                     raise UsageProblem(f"Option '{option}' requires an argument.")
-                found[name] = text
-        ctx.meta[KEY] = found
+                settings[name] = text
+        ctx.meta[KEY] = settings
         return super().parse_args(ctx, left)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
@@ -84,14 +84,14 @@ def read_settings(texts: dict[str, str]) -> dict[str, Any]:
     """
     from psimil.estimators.parameters import CONSTRAINTS, FREE
 
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for name, text in texts.items():
         rule, holds = CONSTRAINTS.get(name, FREE)
         flags = {"true": [True], "false": [False]}.get(text.lower(), [])
         readings = [*_number(text), *flags, text, text.replace("-", "_").lower()]
         allowed = [value for value in readings if (name in NUMBERS if not rule else holds(value))]
-        found[name] = allowed[0] if allowed else text
-    return found
+        settings[name] = allowed[0] if allowed else text
+    return settings
 
 
 def _number(text: str) -> list[int | float]:

@@ -156,15 +156,15 @@ def blocks(heads: list[str], rows: list[list[str]], width: int) -> list[dict[int
         return [dict(enumerate(whole))]
     widest = [max(map(len, [*column, *head.split()])) for column, head in zip(cells, heads, strict=True)]
     first = min(widest[0], max(width // 3, 1))
-    found: list[dict[int, int]] = [{0: first}]
+    parts: list[dict[int, int]] = [{0: first}]
     for position, wanted in enumerate(widest[1:], start=1):
-        if len(found[-1]) > 1 and sum(found[-1].values()) + GAP * len(found[-1]) + wanted > width:
-            found.append({0: first})
-        found[-1][position] = min(wanted, max(width - first - GAP, 1))
-    for block in found:
+        if len(parts[-1]) > 1 and sum(parts[-1].values()) + GAP * len(parts[-1]) + wanted > width:
+            parts.append({0: first})
+        parts[-1][position] = min(wanted, max(width - first - GAP, 1))
+    for block in parts:
         rest = sum(block.values()) - first + GAP * (len(block) - 1)
         block[0] = min(widest[0], max(width - rest, first))
-    return found
+    return parts
 
 
 def markdown(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:

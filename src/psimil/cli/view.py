@@ -1,7 +1,9 @@
-"""``psimil view``: pages about a prediction, served on this computer to its user alone."""
+"""``psimil view`` and ``psimil report``: pages about a prediction, served on this computer, or one HTML file."""
 
 from __future__ import annotations
 
+import hashlib
+import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -13,6 +15,7 @@ from psimil.cli.arguments import load_results
 from psimil.cli.exits import NOTE, UsageProblem
 from psimil.cli.next_steps import has_viewer
 from psimil.cli.shell import Shell
+from psimil.foundations.extras import install_command
 
 if TYPE_CHECKING:
     from psimil.viewer.state import ViewerState
@@ -74,9 +77,46 @@ def view(
                 server.run(sockets=[listener])  # Ctrl-C is how a viewer ends
 
 
+def report(
+    context: typer.Context,
+    results: Annotated[
+        Path, typer.Argument(metavar="RESULTS", help="Folder of fit, predict, ct predict or demo.", show_default=False)
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--out", metavar="FILE", help="HTML file; report.html in the folder by default."),
+    ] = None,
+    probable: Annotated[int, typer.Option("--probable", min=0, help="Most probable bags to show in detail.")] = 5,
+    uncertain: Annotated[int, typer.Option("--uncertain", min=0, help="Most uncertain bags to show in detail.")] = 5,
+    title: Annotated[str, typer.Option("--title", metavar="TEXT", help="Title of the report.")] = "Prediction report",
+    show_ids: Annotated[
+        bool, typer.Option("--show-ids", help="Name bags by their ids in place of numbers. They may identify people.")
+    ] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file of that name.")] = False,
+) -> None:
+    """Write one HTML file of a prediction: summary, calibration, all bags, and some in detail. It needs no network."""
+    with Shell.of(context) as shell:
+        from psimil.files.atomic import atomic_write
+        from psimil.foundations.errors import OutputError
+        from psimil.report import Choices, render_report
+        from psimil.results.result_file import NAME
+
+        target = results / "report.html" if out is None else out
+        if out is not None and out.exists() and not overwrite:
+            raise OutputError(f"cannot write {out.name}: it is there already. Name another or add --overwrite.")
+        if target.exists() and target.suffix.lower() not in (".html", ".htm"):
+            raise OutputError(f"cannot write {target.name}: it is there and no report. Name a file that ends in .html.")
+        result_set = load_results(results, "report")
+        source = f"sha256 {hashlib.sha256((results / NAME).read_bytes()).hexdigest()[:16]}"
+        text = render_report(result_set, Choices(probable, uncertain, show_ids, title), source=source)
+        data = text.encode("utf-8", "backslashreplace")
+        atomic_write(target, lambda stream: stream.write(data))
+        shell.say(f"The report is {target} ({len(data) / 1e6:.1f} MB); open it in any browser.", NOTE)
+        shell.result(report=str(target), bytes=len(data), bags=len(result_set), note=NOTE)
+
+
 def _check_installed() -> None:
     from psimil.foundations.errors import InputError
-    from psimil.foundations.extras import install_command
 
     if not has_viewer():
         raise InputError(f"psimil view needs more packages. Install them with: {install_command('viewer')}")
@@ -86,17 +126,15 @@ def _viewed(results: Path, dicom: Path | None, show_ids: bool) -> ViewerState:
     from psimil.viewer.feedback_store import FeedbackStore
     from psimil.viewer.state import ViewerState
 
-    found = load_results(results, "view")
-    if dicom is not None and found.kind != "ct":
+    result_set = load_results(results, "view")
+    if dicom is not None and result_set.kind != "ct":
         raise UsageProblem("--dicom is for results of psimil ct predict.")
-    volumes = None if dicom is None else _volumes(dicom, found.series)
-    return ViewerState(found, FeedbackStore(results), volumes, show_ids=show_ids)
+    volumes = None if dicom is None else _volumes(dicom, result_set.series)
+    return ViewerState(result_set, FeedbackStore(results), volumes, show_ids=show_ids)
 
 
 def _volumes(dicom: Path, series: Sequence[str]) -> Volumes:
     """The scans in a folder, under the ids of the prediction: keyed hashes, or UIDs after ct predict --show-ids."""
-    import warnings
-
     from psimil.cli.ct_options import hasher, rules
     from psimil.foundations.errors import DataWarning
     from psimil.viewer.volumes import volumes_of

@@ -35,7 +35,7 @@ Dask's configuration (``distributed.comm.tls.ca-file``, ``distributed.comm.tls.c
 
 from psimil.cluster.checkpoint import Checkpoint
 from psimil.cluster.dask_shards import DaskShards
-from psimil.cluster.scoring import predict_bags, predict_parts, predict_ranges
+from psimil.cluster.scoring import predict_bags, predict_ranges
 from psimil.cluster.workforce import connect
 
-__all__ = ["Checkpoint", "DaskShards", "connect", "predict_bags", "predict_parts", "predict_ranges"]
+__all__ = ["Checkpoint", "DaskShards", "connect", "predict_bags", "predict_ranges"]

@@ -8,9 +8,8 @@ from typing import Any, Self, TypeVar
 
 from numpy.typing import NDArray
 
-from psimil.cluster.shard_job import Dispatch, ShardJob
 from psimil.cluster.worker import StoredRows, received, run_shard, store_fingerprint
-from psimil.cluster.workforce import Workforce
+from psimil.cluster.workforce import Dispatch, ShardJob, Workforce
 from psimil.foundations.phases import tell
 from psimil.inference.shards import Shard, StreamedShards
 from psimil.model.bag_likelihoods import Labels
@@ -91,26 +90,26 @@ class DaskShards:
 
     def map(self, task: Callable[[Shard], Result], ranges: Iterable[BagRange] | None = None) -> Iterator[Result]:
         """The task's results for these shards, or for all, in their order."""
-        jobs, told = [], dict[str, Any]()
+        jobs, tasks = [], dict[str, Any]()
         for bags in self.ranges if ranges is None else ranges:
             number = self._numbers[bags]
-            submit = partial(self._submit, bags, task, told)
+            submit = partial(self._submit, bags, task, tasks)
             jobs.append(ShardJob(number, f"shard {number + 1} of {len(self.ranges)}", submit))
         for done, result in enumerate(Dispatch(self.workforce, self.retries).results(jobs), start=1):
             if len(jobs) > 1:
                 tell("parts of the data", done, len(jobs))
             yield result
 
-    def _submit(self, bags: BagRange, task: Any, told: dict[str, Any], worker: str, again: bool) -> Any:
+    def _submit(self, bags: BagRange, task: Any, tasks: dict[str, Any], worker: str, again: bool) -> Any:
         """The future of one shard's result; each worker is told the task once."""
         import dask
 
         submit = partial(self.workforce.client.submit, pure=False, workers=[worker], allow_other_workers=True)
         with dask.config.set(ANY_SIZE):
-            if not again and worker not in told:
-                told[worker] = submit(received, task)
+            if not again and worker not in tasks:
+                tasks[worker] = submit(received, task)
             shard = self._shard(bags) if again or self.store else self._scatter(bags, worker)
-            return submit(run_shard, shard, task if again else told[worker], self.density, retries=self.retries)
+            return submit(run_shard, shard, task if again else tasks[worker], self.density, retries=self.retries)
 
     def _scatter(self, bags: BagRange, worker: str) -> Any:
         """A future of the shard on that worker, sent once; the shard itself where the worker does not take it."""

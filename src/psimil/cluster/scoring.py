@@ -1,4 +1,4 @@
-"""Predictions on a Dask cluster, with the bits of one process: latent moments of instances, and whole predictions."""
+"""Predictions on a Dask cluster, with the bits of one process."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.cluster.dask_shards import PATIENCE, TIMEOUT, DaskShards
+from psimil.cluster.dask_shards import DaskShards
 from psimil.compute.numpy_backend import chunk_rows
 from psimil.inference.predicted_ranges import RANGE_ROWS, layout_of, range_of
 from psimil.inference.shards import SHARD_ROWS, Shard, StreamedShards
@@ -37,50 +37,14 @@ def _drawn(model: TrainedModel, shard: Shard) -> Drawn:
     return model.drawn(shard.X, shard.labels.offsets, shard.labels.links)
 
 
-def predict_parts(
-    model: TrainedModel,
-    bags: Bags,
-    client: Any,
-    *,
-    raw: bool = False,
-    timeout: float = TIMEOUT,
-    patience: float = PATIENCE,
-) -> tuple[Array, Array]:
-    """Mean and variance (N,) of f at every instance, calibrated unless ``raw``; :func:`predict_bags` goes on.
-
-    Shards end where a chunk of one process ends, so every product has the shape it has there.
-
-    Parameters
-    ----------
-    model : of a fitted estimator, its ``model_``.
-    client : ``distributed.Client``.
-    timeout, patience : see :class:`psimil.cluster.dask_shards.DaskShards`.
-
-    Examples
-    --------
-    >>> from distributed import Client
-    >>> from psimil import VGPMIL
-    >>> from psimil.datasets import make_bags
-    >>> bags, y, _ = make_bags(n_bags=20, seed=1)
-    >>> model = VGPMIL(n_inducing=5, max_iter=5, tol=0, random_state=0).fit(bags, y).model_
-    >>> with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None) as client:
-    ...     mean, variance = predict_parts(model, bags, client)
-    >>> bool((mean == model.latent(bags.X)[0]).all())
-    True
-    """
-    ((_, latent),) = _latents(model, bags, split_bags(bags.offsets, bags.n_instances), client, timeout, patience)
-    return latent if raw else model.calibration.apply(*latent)
-
-
-def predict_bags(
-    model: TrainedModel, bags: Bags, client: Any, *, timeout: float = TIMEOUT, patience: float = PATIENCE
-) -> Prediction:
+def predict_bags(model: TrainedModel, bags: Bags, client: Any) -> Prediction:
     """What ``model.predict`` says, with the same bits; :func:`predict_ranges` for more bags than memory can hold.
 
     Parameters
     ----------
-    model, client, timeout, patience : as of :func:`predict_parts`.
+    model : of a fitted estimator, its ``model_``.
     bags : with D features, without their context.
+    client : ``distributed.Client``.
 
     Examples
     --------
@@ -94,27 +58,18 @@ def predict_bags(
     >>> bool((found.prob == model.predict(bags).prob).all())
     True
     """
-    (found,) = predict_ranges(model, bags, client, bags.n_instances, timeout=timeout, patience=patience)
-    return found
+    (prediction,) = predict_ranges(model, bags, client, bags.n_instances)
+    return prediction
 
 
-def predict_ranges(
-    model: TrainedModel,
-    bags: Bags,
-    client: Any,
-    rows: int = RANGE_ROWS,
-    *,
-    timeout: float = TIMEOUT,
-    patience: float = PATIENCE,
-) -> Iterator[Prediction]:
+def predict_ranges(model: TrainedModel, bags: Bags, client: Any, rows: int = RANGE_ROWS) -> Iterator[Prediction]:
     """What :func:`psimil.inference.predicted_ranges.predict_ranges` says, with the same bits, one range after another.
 
     Workers go on with later ranges meanwhile. Where predictions are means over draws, their parts are whole bags.
 
     Parameters
     ----------
-    model, client, timeout, patience : as of :func:`predict_parts`.
-    bags : with D features, without their context.
+    model, bags, client : as of :func:`predict_bags`.
     rows : target number of instances of a range.
 
     Examples
@@ -130,22 +85,25 @@ def predict_ranges(
     """
     ranges, rng = split_bags(bags.offsets, rows), np.random.default_rng(model.seed)
     if not model.by_draws:
-        for some, latent in _latents(model, bags, ranges, client, timeout, patience):
+        for some, latent in _latents(model, bags, ranges, client):
             yield model.predict(range_of(bags, some), latent=model.calibration.apply(*latent), rng=rng)
         return
     seen, B = model.seen(bags), len(bags)
     labels = Labels(np.zeros(B, dtype=np.int64), seen.offsets, links=model.links(seen))
     shards = StreamedShards(seen.stream, labels, np.ones(B), model.scaling, HyperbolicSecant(), dtype=model.dtype)
     parts = [part for some in ranges for part in parts_of(some, bags.offsets, max(ROWS // len(model.draws), 1))]
-    spread = DaskShards(shards, client, bags, ranges=parts, timeout=timeout, patience=patience)
+    spread = DaskShards(shards, client, bags, ranges=parts)
     for some, drawn in _by_range(ranges, parts, spread.map(partial(_drawn, model))):
         yield model.put_together(layout_of(bags, some), drawn)
 
 
 def _latents(
-    model: TrainedModel, bags: Bags, ranges: list[BagRange], client: Any, timeout: float, patience: float
+    model: TrainedModel, bags: Bags, ranges: list[BagRange], client: Any
 ) -> Iterator[tuple[BagRange, tuple[Array, Array]]]:
-    """Each range with mean and variance of f at its instances, not calibrated."""
+    """Each range with mean and variance of f at its instances, not calibrated.
+
+    Shards end where a chunk of one process ends, so every product has the shape it has there.
+    """
     step = chunk_rows(model.gp.size, model.dtype)
     firsts = [some.start + part_cuts(some.stop - some.start, step)[:-1] for some in ranges]
     cuts = np.concatenate([*firsts, [bags.n_instances]])
@@ -153,7 +111,7 @@ def _latents(
     labels = Labels(np.zeros(len(parts), dtype=np.int64), cuts)
     weights, density = np.ones(len(parts)), HyperbolicSecant()
     shards = StreamedShards(model.seen(bags).stream, labels, weights, model.scaling, density, dtype=model.dtype)
-    spread = DaskShards(shards, client, bags, ranges=parts, timeout=timeout, patience=patience)
+    spread = DaskShards(shards, client, bags, ranges=parts)
     for some, moments in _by_range(ranges, parts, spread.map(partial(_latent, model))):
         yield some, joined(moments)
 
@@ -162,13 +120,13 @@ def _by_range(
     ranges: list[BagRange], parts: list[BagRange], results: Iterator[Result]
 ) -> Iterator[tuple[BagRange, list[Result]]]:
     """Each range with the results of its parts."""
-    ends, found = iter(ranges), list[Result]()
+    ends, of_range = iter(ranges), list[Result]()
     some = next(ends)
     for part, result in zip(parts, results, strict=True):
-        found.append(result)
+        of_range.append(result)
         if part.stop == some.stop:
-            yield some, found
-            some, found = next(ends, some), []
+            yield some, of_range
+            some, of_range = next(ends, some), []
 
 
 def parts_of(some: BagRange, offsets: Array, rows: int) -> list[BagRange]:

@@ -33,14 +33,8 @@ _controller = cache(ThreadpoolController)
 
 
 @contextmanager
-def one_thread() -> Iterator[None]:
-    """BLAS on one thread while any task of this process is inside; what was before comes back with the last one.
-
-    Examples
-    --------
-    >>> with one_thread(), one_thread():
-    ...     pass
-    """
+def _one_thread() -> Iterator[None]:
+    """BLAS on one thread while any task of this process is inside; what was before comes back with the last one."""
     with _lock:
         _limits.append(_controller().limit(limits=1, user_api="blas"))
     try:
@@ -124,7 +118,7 @@ def run_shard(shard: Shard, task: Callable[[Shard], Value], density: Density) ->
     3
     """
     started = time.perf_counter()
-    with one_thread():
+    with _one_thread():
         X = shard.X.read() if isinstance(shard.X, StoredRows) else _in_place(shard.X)
         return task(replace(shard, X=X, density=density)), time.perf_counter() - started
 

@@ -12,12 +12,12 @@ from tempfile import TemporaryFile
 from typing import IO, Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
-from psimil.data.bagtable import Rows
+from psimil.data.bagtable import ALL_OF_IT, Rows, TableOptions
 from psimil.data.chunks import chunk_rows, explained
 from psimil.data.columns import BagLabels, instance_labels
-from psimil.data.feature_choice import Names
 from psimil.data.feature_columns import FeatureColumns
 from psimil.foundations.errors import InputError
 from psimil.model.bags import Bags
@@ -39,9 +39,8 @@ class Archive:
     Parameters
     ----------
     path : as for :func:`psimil.read_bags`.
-    features, drop : which features to keep and which not; None keeps all.
+    options : which features to keep, and what labels may be; the arrays of an archive have their names.
     at_once : whether X is to fit into memory.
-    labels : of :class:`psimil.data.columns.BagLabels`.
 
     Examples
     --------
@@ -53,9 +52,7 @@ class Archive:
     [([0, 1], [[1.0], [2.0]])]
     """
 
-    def __init__(
-        self, path: Path, features: Names = None, drop: Names = None, *, at_once: bool = False, **labels: Any
-    ) -> None:
+    def __init__(self, path: Path, options: TableOptions = ALL_OF_IT, *, at_once: bool = False) -> None:
         arrays = _beside_matrix(path, at_once)
         self._matrix = ArchivedRows(path)
         self.dtype, (n_rows, width) = self._matrix.dtype, self._matrix.shape
@@ -63,8 +60,8 @@ class Archive:
         self._columns = list(map(str, np.arange(width) if names is None else names.ravel()))
         if len(self._columns) != width:
             raise InputError(f"{path.name}: {width} features but {len(self._columns)} feature_names.")
-        self._found = FeatureColumns(self._columns, path.name, (), features, drop)
-        chosen = self._found.chosen
+        self._features = FeatureColumns(self._columns, path.name, (), options.features, options.drop)
+        chosen = self._features.chosen
         every = chosen == self._columns
         self.feature_names = None if names is None and every else tuple(chosen)
         number = {column: n for n, column in enumerate(self._columns)}
@@ -76,24 +73,22 @@ class Archive:
         self.classes: Classes | None = None
         self.y: NDArray[np.int64] | None = None
         if "y" in arrays:
-            self.classes, self.y = _labels(arrays, bags, self._bag, labels)
+            self.classes, self.y = _labels(arrays, bags, self._bag, BagLabels.of(options))
         known = arrays.get("y_instances")
         self._known = None if known is None else instance_labels(known, self.ids[self._bag])
         self.n_chunks = -(-n_rows // chunk_rows(width))
 
     def rows(self) -> Iterator[Rows]:
         """All rows, in the order of the file."""
-        import pandas as pd
-
         start = 0
         for chunk in self._matrix.chunks():
             here = slice(start, start + len(chunk))
-            if self._found.watching:
-                self._found.look(pd.DataFrame(chunk, columns=self._columns), self._bag[here])
+            if self._features.watching:
+                self._features.look(pd.DataFrame(chunk, columns=self._columns), self._bag[here])
             known = None if self._known is None else self._known[here]
             yield Rows(chunk[:, self._chosen], self._places[here], known)
             start += len(chunk)
-        self._found.names()
+        self._features.names()
 
 
 class ArchivedRows:
@@ -177,11 +172,11 @@ def _beside_matrix(path: Path, at_once: bool) -> dict[str, Array]:
             what = "content" if at_once else "content beside X"
             raise InputError(f"{path.name}: {what} is above the limit of {MAX_BYTES >> 30} GB.")
         with np.load(path, allow_pickle=False) as archive:
-            held = [key for key in ("X", *BESIDE_X) if key in archive.files]
-            if "X" not in held or ("bag_ids" in held) == ("offsets" in held):
-                shown = ", ".join(held) or "neither"
+            keys = [key for key in ("X", *BESIDE_X) if key in archive.files]
+            if "X" not in keys or ("bag_ids" in keys) == ("offsets" in keys):
+                shown = ", ".join(keys) or "neither"
                 raise InputError(f"{path.name} must hold X and either bag_ids or offsets; it holds {shown}.")
-            return {key: _member(archive, key, path) for key in held if key != "X"}
+            return {key: _member(archive, key, path) for key in keys if key != "X"}
 
 
 def _member(archive: Any, key: str, path: Path) -> Array:
@@ -218,9 +213,9 @@ def _bags(X: Array, arrays: dict[str, Array]) -> Bags:
     return Bags(X, offsets, arrays.get("ids"))
 
 
-def _labels(arrays: dict[str, Array], bags: Bags, bag: Array, options: dict[str, Any]) -> Labels:
+def _labels(arrays: dict[str, Array], bags: Bags, bag: Array, labels: BagLabels) -> Labels:
     """The classes and (B,) labels of the bags, from one label per row or, when the lengths differ, per bag."""
-    y, labels = arrays["y"], BagLabels(**options)
+    y = arrays["y"]
     if y.shape != bag.shape:
         if y.shape != (len(bags),):
             raise InputError(f"{len(bags)} bags but {y.size} labels.")

@@ -1,17 +1,82 @@
-"""A table of instances as the model wants it: bags, their labels, and the names of the features."""
+"""A table of instances as the model wants it: bags, their labels and slides; what to read, and from which source."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.data.slide import Slide
+from psimil.data.feature_choice import Names
 from psimil.model.bags import Bags
 from psimil.model.labels import ZERO_ONE, Classes
 
 Array = NDArray[Any]
+
+BAG = "bag"  # column of the bag ids, unless another is named
+
+
+class Slide(NamedTuple):
+    """The patches of one slide.
+
+    Parameters
+    ----------
+    name : of the slide.
+    start : the first of its instances; the others follow.
+    coords : (n, 2) upper left corner of each patch, x and y in pixels of the full resolution.
+    attributes : what its file says about the patches in numbers, such as ``patch_size``.
+
+    Examples
+    --------
+    >>> slide = Slide("s1", 3, np.array([[0, 0], [512, 0]]), {"patch_size": 256, "patch_size_level0": 512})
+    >>> slide.rows, slide.side
+    (slice(3, 5, None), 512.0)
+    """
+
+    name: str
+    start: int
+    coords: Array
+    attributes: Mapping[str, Array]
+
+    @property
+    def rows(self) -> slice:
+        """Where its instances are in arrays of shape (N,)."""
+        return slice(self.start, self.start + len(self.coords))
+
+    @property
+    def side(self) -> float:
+        """Length of a patch at full resolution: as TRIDENT says, as CLAM does, or the step between patches."""
+        length = self.attributes.get("patch_size_level0")
+        if length is None and "patch_size" in self.attributes:
+            length = self.attributes["patch_size"] * np.asarray(self.attributes.get("downsample", 1))
+        if length is None:
+            gaps = np.concatenate([np.diff(np.unique(column)) for column in self.coords.T.astype(float)])
+            length = gaps.min(initial=np.inf)
+        side = float(np.max(length))
+        return side if 0 < side < np.inf else 1.0
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """What is read of a table, a folder or an archive; the fields are parameters of :func:`psimil.read_bags`."""
+
+    bag: str = BAG
+    label: str | None = None
+    instance_label: str | None = None
+    features: Names = None
+    drop: Names = None
+    position: str | None = None
+    positive: str | None = None
+    classes: Classes | None = None
+    labels_optional: bool = False
+
+    @property
+    def named_bag(self) -> str | None:
+        """The column of the bags, if one was asked for."""
+        return None if self.bag == BAG else self.bag
+
+
+ALL_OF_IT = TableOptions()
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,5 +181,5 @@ def in_memory(source: Source) -> BagTable:
 
 
 def _joined(pieces: list[Array | None]) -> Array | None:
-    found = [piece for piece in pieces if piece is not None]
-    return np.concatenate(found) if found else None
+    present = [piece for piece in pieces if piece is not None]
+    return np.concatenate(present) if present else None

@@ -10,14 +10,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import pandas as pd
 
 from psimil.data.feature_choice import one_line
 from psimil.foundations.errors import InputError
 from psimil.foundations.extras import install_command
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 DELIMITED = tuple(f"{kind}{packed}" for kind in (".csv", ".tsv", ".txt") for packed in ("", ".gz"))
 PARQUET = (".parquet", ".pq")
@@ -61,8 +59,6 @@ def csv_chunks(path: Path, text: str, *, at_once: bool = False) -> Iterator[pd.D
     ...     [chunk.values.tolist() for chunk in csv_chunks(path, "bag")]
     [[['007', 1.5]]]
     """
-    import pandas as pd
-
     with explained(path, "CSV"):
         separator, header = _header(path, text)
         reader = pd.read_csv(

@@ -5,11 +5,13 @@ from __future__ import annotations
 import warnings
 from decimal import Decimal
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
+from psimil.data.bagtable import TableOptions
 from psimil.foundations.errors import DataWarning, InputError
 from psimil.model.bag_checks import check_one_kind
 from psimil.model.labels import (
@@ -22,9 +24,6 @@ from psimil.model.labels import (
     label_values,
     text,
 )
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 NUMERIC = "biuf"
 
@@ -60,8 +59,6 @@ class BagIds:
 
     def numbers(self, column: pd.Series[Any], rows_before: int = 0) -> NDArray[np.int64]:
         """(n,) numbers of the bags of further rows; no id may be missing, and all must fit on a line."""
-        import pandas as pd
-
         name = self._name
         if column.dtype == object:
             if any(isinstance(value, (bytes, list, tuple, dict, np.ndarray)) for value in column):
@@ -122,6 +119,11 @@ class BagLabels:
         self._of_bag = np.empty(0, dtype=np.int64)  # the kind of each bag, -1 before its first row
         self._some, self._unfit = False, ""
 
+    @classmethod
+    def of(cls, options: TableOptions) -> Self:
+        """As the options of a table say."""
+        return cls(options.positive, options.classes, optional=options.labels_optional)
+
     def look(self, values: Array, bag: Array, names: Any) -> None:
         """Go on with further rows: their labels (n,), numbers of their bags (n,), and the names of all bags so far."""
         distinct = first_of_each(values)
@@ -170,13 +172,13 @@ class BagLabels:
             )
 
     def _known_classes(self, kinds: Array) -> Classes:
-        found = Classes.among(kinds, self._positive)
-        if self._positive is None and not found.usual:
+        classes = Classes.among(kinds, self._positive)
+        if self._positive is None and not classes.usual:
             raise InputError(
-                f"the labels are {found.negative!r} and {found.positive!r}. "
-                f"Say which is positive: --positive {text(found.positive)}"
+                f"the labels are {classes.negative!r} and {classes.positive!r}. "
+                f"Say which is positive: --positive {text(classes.positive)}"
             )
-        return found
+        return classes
 
     def _refuse(self, error: InputError) -> None:
         if not self._optional:

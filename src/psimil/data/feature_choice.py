@@ -50,19 +50,19 @@ Write the table with index=False, or leave the column out with --drop "Unnamed: 
     if repeated is not None:
         raise InputError(f'{name} has more than one column "{one_line(repeated)}".')
     free = [column for column in columns if column not in others]
-    found = free if features is None else _fitting(features, columns, free, name)
+    chosen = free if features is None else _fitting(features, columns, free, name)
     if drop is not None:
         out = _fitting(drop, free, free, name)
-        found = [column for column in found if column not in out]
-    if not found:
+        chosen = [column for column in chosen if column not in out]
+    if not chosen:
         raise InputError(f"{name} has no numeric feature column beside the bag and label columns.")
-    for column in found:
+    for column in chosen:
         if _is_unnamed(column):
             raise InputError(
                 f"{name}: column {list(columns).index(column) + 1} has no name; it may be the index that pandas "
                 f"writes. Write the table with index=False, or leave the column out with {drop_option([column])}."
             )
-    return found
+    return chosen
 
 
 def as_names(names: Names) -> list[str]:
@@ -107,19 +107,19 @@ def _is_unnamed(column: Any) -> bool:
 def _fitting(wanted: Names, columns: Sequence[Any], free: Sequence[Any], name: str) -> list[Any]:
     """Columns of these very names, and free columns that fit a pattern, each once."""
     by_name = {str(column): column for column in columns}
-    found: dict[Any, None] = {}
+    fitting: dict[Any, None] = {}
     unknown = []
     for text in as_names(wanted):
         if text in by_name:
-            found[by_name[text]] = None
+            fitting[by_name[text]] = None
             continue
         fits = [c for c in free if (fnmatchcase(str(c), text) if text else _is_unnamed(c))]
         if not fits:
             unknown.append(text)
-        found |= dict.fromkeys(fits)
+        fitting |= dict.fromkeys(fits)
     if unknown:
         raise InputError(f"{name} has no column {_quoted(unknown)}. {_near(unknown, list(by_name))}")
-    return list(found)
+    return list(fitting)
 
 
 def _near(unknown: Sequence[str], names: Sequence[str]) -> str:

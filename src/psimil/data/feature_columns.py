@@ -7,18 +7,15 @@ import warnings
 from collections.abc import Collection, Sequence
 from decimal import Decimal
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from psimil.data.columns import NUMERIC
 from psimil.data.feature_choice import Names, as_names, chosen_columns, drop_option, one_line
-from psimil.data.feature_order import Order
 from psimil.foundations.errors import DataWarning, InputError
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 NUMBER = re.compile(r"\s*[+-]?(\d+|\d{1,3}([., ']\d{3})+|(?=[.,]\d))([.,]\d*)?([eE][+-]?\d+)?\s*")
 NUMBERS, TRUTHS, TEXT = range(3)  # what a column holds
@@ -31,6 +28,11 @@ MIXED = {
     WRITTEN: "numbers as text, {} in row {}. Store them as numbers",
 }
 Seen = dict[int, tuple[int, str]]  # first row and value of each
+FEW = 8  # rows, or bags, whose order a measurement can follow by chance
+RARE = 1e-3  # chance at which that is no chance
+ROWS, BAGS = "the order of the rows", "the order or the number of the bag"
+
+Array = NDArray[Any]
 
 
 class FeatureColumns:
@@ -108,8 +110,8 @@ leave the column out with --drop "f".
     def names(self) -> list[Any]:
         """The features, when all rows have been seen; warns of columns of text and of those that follow the order."""
         text = [] if self._asked else [column for column, seen in self._seen.items() if TEXT in seen]
-        found = [column for column in self._seen if column not in text]
-        if not found:
+        features = [column for column in self._seen if column not in text]
+        if not features:
             raise InputError(f"{self._name} has no numeric feature column beside the bag and label columns.")
         if text:
             skipped = one_line(", ".join(map(str, text)))
@@ -124,7 +126,7 @@ leave the column out with --drop "f".
                 f"Unless it was measured, leave it out with {drop_option(columns)}."
             )
             warnings.warn(message, DataWarning, stacklevel=5)
-        return found
+        return features
 
     def _begins(self, bag: NDArray[Any]) -> NDArray[Any]:
         """Count the rows of each bag, and return those at which a bag appears for the first time."""
@@ -159,16 +161,16 @@ def _contents(cells: pd.Series[Any], missing: NDArray[np.bool_]) -> list[tuple[i
         return [(TRUTHS, first, repr(str(bool(cells.iloc[first]))))]
     if kind != "O":
         return [(TEXT, first, _shown(cells.iloc[first]))]
-    found: Seen = {}
+    first_rows: Seen = {}
     try:
         values = cells.astype(object).to_numpy()
     except Exception:  # pyarrow has its own family of errors
         return [(TEXT, first, "text that is not UTF-8")]
     for row in np.flatnonzero(~missing):
         what = _content(values[row])
-        if what not in found:
-            found[what] = (int(row), _shown(values[row]))
-    return [(what, row, value) for what, (row, value) in found.items()]
+        if what not in first_rows:
+            first_rows[what] = (int(row), _shown(values[row]))
+    return [(what, row, value) for what, (row, value) in first_rows.items()]
 
 
 def _content(value: Any) -> int:
@@ -185,3 +187,88 @@ def _content(value: Any) -> int:
 def _shown(value: Any) -> str:
     text = repr(value) if isinstance(value, str) else repr(str(value))
     return text if len(text) <= 40 else f"{text[:37]}...'"
+
+
+class Order:
+    """Whether a column follows the rows or the bags of its table, which is looked at chunk by chunk.
+
+    A feature that says which row or which bag it is would be learned by heart, and says nothing about new bags.
+
+    Attributes
+    ----------
+    alive : False as soon as it follows neither, after which there is no need to look on.
+
+    Examples
+    --------
+    >>> order = Order()
+    >>> order.look(np.arange(20.0), np.repeat(np.arange(10), 2), np.arange(0, 20, 2))
+    >>> order.verdict(np.full(10, 2))
+    'the order of the rows'
+    """
+
+    def __init__(self) -> None:
+        self._last = np.empty(0)
+        self._least, self._most = np.inf, -np.inf  # of the steps from row to row
+        self._values, self._by_row, self._by_bag = np.empty(0), True, True
+
+    @property
+    def alive(self) -> bool:
+        """Whether the column can still follow rows or bags."""
+        return self._by_row or self._by_bag
+
+    def look(self, values: Array, bag: Array, begins: Array) -> None:
+        """Go on with further rows.
+
+        Parameters
+        ----------
+        values : (n,) of the column.
+        bag : (n,) number of each row's bag, counted as bags appear.
+        begins : rows, of these n, at which a bag appears for the first time.
+        """
+        with np.errstate(over="ignore", invalid="ignore"):
+            if self._by_row:
+                steps = np.diff(np.concatenate([self._last, values]))
+                self._least = np.minimum(self._least, steps.min(initial=np.inf))  # nan stays
+                self._most = np.maximum(self._most, steps.max(initial=-np.inf))
+                self._last, self._by_row = values[-1:], _one_way(self._least, self._most)
+            if self._by_bag:
+                fresh = values[begins]
+                self._values = np.concatenate([self._values, fresh])
+                same = bool((self._values[bag] == values).all())
+                self._by_bag = same and (_rises_or_falls(fresh) or _different_whole_numbers(fresh))
+
+    def verdict(self, sizes: Array) -> str | None:
+        """What the column follows, in words, in a table whose bags have these sizes (B,); None for a measurement.
+
+        Every step from row to row in one direction, equal steps when the bags are few; or one value in each bag that
+        rises or falls from bag to bag, or that is another whole number in every bag, so close together that numbers
+        drawn at random would have met.
+        """
+        equal_steps = self._least == self._most
+        if self._by_row and sizes.sum() >= FEW and len(sizes) >= (2 if equal_steps else FEW):
+            return ROWS
+        if not self._by_bag or len(sizes) < FEW:
+            return None
+        several = (sizes > 1).sum() >= FEW  # otherwise one value in each bag means nothing
+        with np.errstate(over="ignore", invalid="ignore"):
+            named = several and _different_whole_numbers(self._values) and _would_have_met(self._values)
+            return BAGS if named or _rises_or_falls(self._values) else None
+
+
+def _one_way(least: float, most: float) -> bool:
+    return bool(least > 0 or most < 0)
+
+
+def _rises_or_falls(values: Array) -> bool:
+    steps = np.diff(values)
+    return _one_way(steps.min(initial=np.inf), steps.max(initial=-np.inf))
+
+
+def _different_whole_numbers(values: Array) -> bool:
+    return bool((values == np.floor(values)).all()) and len(np.unique(values)) == len(values)
+
+
+def _would_have_met(values: Array) -> bool:
+    """Whether as many whole numbers, drawn from the range of these, are hardly ever all different."""
+    spread = np.ptp(values) + 1.0
+    return bool(np.log1p(-np.arange(len(values)) / spread).sum() < np.log(RARE))

@@ -38,14 +38,18 @@ def read_h5_arrays(path: Path, needed: str, others: Collection[str] = ()) -> tup
         with h5py.File(path, "r") as file:
             if not _links(file, needed):
                 raise InputError(f'{path.name} has no dataset "{needed}". It has {", ".join(file) or "nothing"}.')
-            held = {key: _own_dataset(h5py, file, key, path.name) for key in (needed, *others) if _links(file, key)}
-            arrays = {key: np.asarray(dataset[()]) for key, dataset in held.items()}
-            said = {name: np.asarray(value) for one in (file, *held.values()) for name, value in one.attrs.items()}
+            datasets = {key: _own_dataset(h5py, file, key, path.name) for key in (needed, *others) if _links(file, key)}
+            arrays = {key: np.asarray(dataset[()]) for key, dataset in datasets.items()}
+            attributes = {
+                name: np.asarray(value) for one in (file, *datasets.values()) for name, value in one.attrs.items()
+            }
     except InputError:
         raise
     except Exception as error:  # h5py fails in many ways on a damaged or hostile file
         raise InputError(f"{path.name} cannot be read as HDF5: {' '.join(str(error).split())}.") from error
-    return arrays, {name: value for name, value in said.items() if value.dtype.kind in "iuf" and value.size <= LONGEST}
+    return arrays, {
+        name: value for name, value in attributes.items() if value.dtype.kind in "iuf" and value.size <= LONGEST
+    }
 
 
 def h5_bytes(arrays: Mapping[str, Array], attributes: Mapping[str, Mapping[str, Any]] | None = None) -> bytes:

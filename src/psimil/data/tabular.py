@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
-from psimil.data.bagtable import Rows
+from psimil.data.bagtable import ALL_OF_IT, Rows, TableOptions
 from psimil.data.columns import NUMERIC, BagIds, BagLabels, as_labels, as_numbers, instance_labels
-from psimil.data.feature_choice import Names, one_line
+from psimil.data.feature_choice import one_line
 from psimil.data.feature_columns import FeatureColumns
 from psimil.foundations.errors import InputError
 from psimil.model.bag_checks import INSTANCE_LABEL, LABEL
 from psimil.model.labels import Classes
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 class Table:
@@ -27,8 +25,7 @@ class Table:
     ----------
     chunks : gives the table from its beginning, each time it is called.
     name : of the file, for messages.
-    bag, label, instance_label, features, drop, position : as for :func:`psimil.read_bags`.
-    labels : of :class:`psimil.data.columns.BagLabels`.
+    options : which columns are what.
 
     Examples
     --------
@@ -45,42 +42,36 @@ class Table:
         self,
         chunks: Callable[[], Iterator[pd.DataFrame]],
         name: str,
-        bag: str = "bag",
-        label: str | None = None,
-        instance_label: str | None = None,
-        features: Names = None,
-        drop: Names = None,
-        position: str | None = None,
-        **labels: Any,
+        options: TableOptions = ALL_OF_IT,
     ) -> None:
-        self._chunks, self._name, self._bag, self._position = chunks, name, bag, position
-        self._label, self._instance_label = label, instance_label
-        self._ids, found_labels = BagIds(bag), BagLabels(**labels)
-        found: FeatureColumns | None = None
+        self._chunks, self._name, self._options = chunks, name, options
+        self._label, self._instance_label = options.label, options.instance_label
+        self._ids, labels = BagIds(options.bag), BagLabels.of(options)
+        columns: FeatureColumns | None = None
         n_rows = self.n_chunks = 0
         for chunk in chunks():
             if n_rows == 0:
                 self._find_columns(chunk)
             if not len(chunk):
                 continue
-            number = self._ids.numbers(chunk[bag], n_rows)
-            if found is None:
-                others = {bag, self._label, self._instance_label, position}
-                found = FeatureColumns(list(chunk.columns), name, others, features, drop)
-            found.look(chunk, number)
+            number = self._ids.numbers(chunk[options.bag], n_rows)
+            if columns is None:
+                others = {options.bag, self._label, self._instance_label, options.position}
+                columns = FeatureColumns(list(chunk.columns), name, others, options.features, options.drop)
+            columns.look(chunk, number)
             if self._label is not None:
-                found_labels.look(as_labels(chunk[self._label], self._label), number, self._ids.written)
+                labels.look(as_labels(chunk[self._label], self._label), number, self._ids.written)
             n_rows, self.n_chunks = n_rows + len(chunk), self.n_chunks + 1
-        if found is None:
+        if columns is None:
             raise InputError(f"{name} has no rows: 0 bags. Give at least 1 bag.")
-        self._features = found.names()
+        self._features = columns.names()
         self.feature_names: tuple[str, ...] | None = tuple(map(str, self._features))
         self.n_features = len(self._features)
-        self.ids, self.sizes = self._ids.names(), found.sizes
+        self.ids, self.sizes = self._ids.names(), columns.sizes
         self.classes: Classes | None = None
         self.y: NDArray[np.int64] | None = None
         if self._label is not None:
-            self.classes, self.y = found_labels.coded(len(self.ids))
+            self.classes, self.y = labels.coded(len(self.ids))
 
     def rows(self) -> Iterator[Rows]:
         """All rows, in the order of the file."""
@@ -90,7 +81,7 @@ class Table:
         for chunk in self._chunks():
             if not len(chunk):
                 continue
-            bag = self._ids.numbers(chunk[self._bag], n_rows)
+            bag = self._ids.numbers(chunk[self._options.bag], n_rows)
             counts = np.bincount(bag, minlength=len(ends))
             if len(counts) > len(ends) or (next_place + counts > ends).any():
                 raise InputError(f"{self._name} was changed while it was read. Import it when it is complete.")
@@ -105,10 +96,10 @@ class Table:
 
     def _numbers(self, chunk: pd.DataFrame) -> NDArray[np.float64]:
         """(n, D) features; plain numbers are taken at once, which matters where there are many columns."""
-        found = chunk[self._features]
-        if all(isinstance(dtype, np.dtype) and dtype.kind in NUMERIC for dtype in found.dtypes):
-            return np.asarray(found.to_numpy(dtype=np.float64))
-        return np.column_stack([as_numbers(found[column], column) for column in self._features])
+        features = chunk[self._features]
+        if all(isinstance(dtype, np.dtype) and dtype.kind in NUMERIC for dtype in features.dtypes):
+            return np.asarray(features.to_numpy(dtype=np.float64))
+        return np.column_stack([as_numbers(features[column], column) for column in self._features])
 
     def _known(self, chunk: pd.DataFrame, bag: NDArray[Any]) -> NDArray[np.int64] | None:
         """(n,) instance labels."""
@@ -119,17 +110,18 @@ class Table:
 
     def _positions(self, chunk: pd.DataFrame, rows_before: int) -> NDArray[np.float64] | None:
         """(n,) positions, all of them finite."""
-        if self._position is None:
+        column = self._options.position
+        if column is None:
             return None
-        found = as_numbers(chunk[self._position], self._position)
-        missing = np.flatnonzero(~np.isfinite(found))
+        positions = as_numbers(chunk[column], column)
+        missing = np.flatnonzero(~np.isfinite(positions))
         if len(missing):
             row = rows_before + missing[0] + 1
-            raise InputError(f'column "{self._position}" must hold a position in every row, row {row} has none.')
-        return found
+            raise InputError(f'column "{column}" must hold a position in every row, row {row} has none.')
+        return positions
 
     def _find_columns(self, chunk: pd.DataFrame) -> None:
-        for column in (self._bag, self._label, self._instance_label, self._position):
+        for column in (self._options.bag, self._label, self._instance_label, self._options.position):
             if column is not None and column not in chunk.columns:
                 columns = one_line(", ".join(map(str, chunk.columns)))
                 raise InputError(f'{self._name} has no column "{column}". Columns: {columns}.')

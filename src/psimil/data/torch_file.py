@@ -86,19 +86,19 @@ def read_tensors(path: Path, wanted: Collection[str]) -> dict[str, Array]:
             raise InputError(f"{path.name} is not a file of torch.save (1.6 or newer). Save the tensor again.")
     with explained(path, KIND), zipfile.ZipFile(path) as archive:
         root = _root(archive, path.name)
-        found = _described(_member(archive, f"{root}data.pkl", PROGRAM_BYTES, path.name), path.name)
+        described = _described(_member(archive, f"{root}data.pkl", PROGRAM_BYTES, path.name), path.name)
         order = ">" if _byte_order(archive, root, path.name) == b"big" else "<"
-        named = {"features": found} if isinstance(found, _Tensor) else found
+        named = {"features": described} if isinstance(described, _Tensor) else described
         return {
             key: _numbers(archive, root, order, tensor, path.name) for key, tensor in named.items() if key in wanted
         }
 
 
 def _root(archive: zipfile.ZipFile, name: str) -> str:
-    found = [one.removesuffix("data.pkl") for one in archive.namelist() if one.endswith("/data.pkl")]
-    if len(found) != 1:
+    roots = [one.removesuffix("data.pkl") for one in archive.namelist() if one.endswith("/data.pkl")]
+    if len(roots) != 1:
         raise InputError(f"{name} is a zip archive but not one of torch.save.")
-    return found[0]
+    return roots[0]
 
 
 def _member(archive: zipfile.ZipFile, member: str, limit: int, name: str) -> bytes:
@@ -140,13 +140,13 @@ def _described(program: bytes, name: str) -> _Tensor | dict[str, _Tensor]:
             if instruction.name == "STOP":
                 break
             _step(instruction.name, argument, stack, memo)
-        (found,) = stack
+        (described,) = stack
     except (ValueError, TypeError, IndexError, KeyError, AttributeError) as error:
         raise _refused(name) from error
-    tensors = list(found.values()) if isinstance(found, dict) else [found]
+    tensors = list(described.values()) if isinstance(described, dict) else [described]
     if not tensors or not all(isinstance(tensor, _Tensor) for tensor in tensors):
         raise _refused(name)
-    return found if isinstance(found, dict) else tensors[0]
+    return described if isinstance(described, dict) else tensors[0]
 
 
 def _step(instruction: str, argument: Any, stack: list[Any], memo: dict[int, Any]) -> None:

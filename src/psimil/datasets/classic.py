@@ -1,6 +1,10 @@
-"""Classic benchmarks of multiple instance learning: CSV without a header, label, bag id, features."""
+"""Classic benchmarks of multiple instance learning: MUSK, which is embedded, and others as CSV without a header.
+
+MUSK1 and MUSK2 (UCI) are CC BY 4.0; see ``data/README.md`` for the attribution.
+"""
 
 import io
+from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +17,40 @@ from psimil.foundations.errors import InputError
 from psimil.model.bags import Bags
 
 MAX_BYTES = 1 << 30
+
+
+def load_musk1() -> tuple[Bags, NDArray[np.int64]]:
+    """MUSK1: 92 molecules with 476 conformations described by 166 features.
+
+    Returns
+    -------
+    bags : Bags of 92 bags, X (476, 166) float64.
+    y : (92,) 1 for musk, 0 for non-musk.
+
+    Examples
+    --------
+    >>> bags, y = load_musk1()
+    >>> len(bags), bags.X.shape, int(y.sum())
+    (92, (476, 166), 47)
+    """
+    return _load("musk1")
+
+
+def load_musk2() -> tuple[Bags, NDArray[np.int64]]:
+    """MUSK2: 102 molecules with 6598 conformations described by 166 features.
+
+    Returns
+    -------
+    bags : Bags of 102 bags, X (6598, 166) float64.
+    y : (102,) 1 for musk, 0 for non-musk.
+
+    Examples
+    --------
+    >>> bags, y = load_musk2()
+    >>> len(bags), bags.X.shape, int(y.sum())
+    (102, (6598, 166), 39)
+    """
+    return _load("musk2")
 
 
 def read_classic(path: str | Path) -> tuple[Bags, NDArray[np.int64]]:
@@ -69,3 +107,13 @@ def read_classic(path: str | Path) -> tuple[Bags, NDArray[np.int64]]:
     labels = BagLabels()
     labels.look(table[:, 0], bags.in_input_order(bags.bag_index), bags.names)
     return bags, np.asarray(labels.coded(len(bags))[1])
+
+
+def _load(name: str) -> tuple[Bags, NDArray[np.int64]]:
+    """The archive ``data/<name>.npz``: X (N, D), offsets (B+1,), y (B,)."""
+    with (files("psimil.datasets") / "data" / f"{name}.npz").open("rb") as stream:
+        with np.load(stream, allow_pickle=False) as archive:
+            X, offsets, y = archive["X"].astype(np.float64), archive["offsets"], archive["y"].astype(np.int64)
+    width = len(str(len(y)))
+    ids = np.array([f"{name}-{number:0{width}d}" for number in range(1, len(y) + 1)])
+    return Bags(X, offsets, ids, feature_names=[f"f{d}" for d in range(1, X.shape[1] + 1)]), y

@@ -1,6 +1,7 @@
 """Bags with their labels and names, as the datasets give them and as folders with one file per bag hold them."""
 
 import re
+import warnings
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -8,11 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from psimil.data.slide import Slide
-from psimil.foundations.errors import InputError
+from psimil.data.bagtable import BagTable, Slide
+from psimil.foundations.errors import DataWarning, InputError
 from psimil.model.bags import Bags
 from psimil.model.features import as_real
-from psimil.model.labels import UNKNOWN, known_labels
+from psimil.model.labels import UNKNOWN, ZERO_ONE, Classes, known_labels
 
 INSTANCE_LABELS = "inst_labels"  # folder of their files
 SAFE = re.compile(r"\w[\w .,+=@()-]{0,199}")
@@ -67,7 +68,7 @@ def labelled(bags: Bags, y: ArrayLike, y_instances: ArrayLike | None = None) -> 
     )
 
 
-def together(found: Iterable[OneBag]) -> LabelledBags:
+def together(bags_read: Iterable[OneBag]) -> LabelledBags:
     """Bags that were read one after another, each with a label, in the order of their positions if all have some.
 
     Examples
@@ -75,7 +76,7 @@ def together(found: Iterable[OneBag]) -> LabelledBags:
     >>> together([OneBag("a", np.ones((2, 1)), 1), OneBag("b", np.ones((1, 1)), 0)]).y.tolist()
     [1, 0]
     """
-    each = list(found)
+    each = list(bags_read)
     bags = Bags.from_list([one.X for one in each], ids=[one.name for one in each])
     known = [np.full(len(one.X), UNKNOWN) if one.known is None else one.known for one in each]
     for one, labels in zip(each, known, strict=True):
@@ -89,6 +90,44 @@ def together(found: Iterable[OneBag]) -> LabelledBags:
         bags = bags.in_order(np.concatenate(positions))
         every = every[bags.rows]
     return labelled(bags, [one.label for one in each], every)
+
+
+def table_of(
+    bags_read: Iterable[OneBag], name: str, classes: Classes | None = None, *, labels_optional: bool = False
+) -> BagTable:
+    """Bags that were read one after another as a table; without labels that cannot be used, if these are optional.
+
+    Parameters
+    ----------
+    name : of the folder, for messages.
+    classes : what it calls negative and positive bags, whose labels are 0 and 1; None for these numbers.
+
+    Examples
+    --------
+    >>> table_of([OneBag("a", np.ones((2, 1)), UNKNOWN)], "folder", labels_optional=True).y is None
+    True
+    """
+    each = list(bags_read)
+    usable = not labels_optional or all(one.label in (0, 1) for one in each)
+    if not usable:
+        if any(one.label != UNKNOWN for one in each):
+            warnings.warn(f"labels are not used: those of {name} are not all 0 or 1.", DataWarning, stacklevel=3)
+        each = [one._replace(label=0) for one in each]
+    bags, y, known = together(each)
+    positions = [one.positions for one in each if one.positions is not None]
+    slides = [
+        slide._replace(start=slide.start + start)
+        for one, start in zip(each, bags.offsets.tolist(), strict=False)
+        for slide in one.slides
+    ]
+    return BagTable(
+        bags,
+        y if usable else None,
+        known if any(one.known is not None for one in each) else None,
+        classes or ZERO_ONE,
+        None if bags.links is None else np.concatenate(positions).astype(np.float64)[bags.rows],
+        tuple(slides),
+    )
 
 
 def check_bags(bags: Any) -> None:

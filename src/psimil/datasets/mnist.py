@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from psimil.datasets.content import read_content
 from psimil.datasets.labelled import LabelledBags
-from psimil.datasets.mnist_recipes import mnist_bags
 from psimil.datasets.published import locate
+from psimil.datasets.recipes import mnist_bags
 from psimil.files.paths import as_path
 from psimil.foundations.errors import InputError
 from psimil.model.bags import Bags

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from psimil.data.chunks import read_csv
 from psimil.foundations.errors import InputError
 from psimil.model.bags import Bags
 from psimil.model.labels import UNKNOWN
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 SCAN, SLICE, LABEL, SLICE_LABEL = "bag_name", "instance_name", "bag_label", "instance_label"
 POSITION = "order"
@@ -112,8 +110,8 @@ def read_scans(
         return _column(frame, column, path.name, BINARY)[rows] if column in frame.columns else None
 
     def per_scan(column: str, rule: str = BINARY) -> Any:
-        found = _column(frame, column, path.name, rule) if column in frame.columns else None
-        return None if found is None else _per_scan(bags, found, column, path.name)
+        values = _column(frame, column, path.name, rule) if column in frame.columns else None
+        return None if values is None else _per_scan(bags, values, column, path.name)
 
     slice_labels = per_slice(SLICE_LABEL)
     return Scans(
@@ -137,8 +135,6 @@ def _require(frame: pd.DataFrame, columns: Sequence[str], name: str) -> None:
 
 def _column(frame: pd.DataFrame, column: str, name: str, rule: str = NUMBER) -> Array:
     """(N,) numbers of a column that keep the rule."""
-    import pandas as pd
-
     values = np.asarray(pd.to_numeric(frame[column], errors="coerce"), dtype=np.float64)
     for words in (NUMBER, rule):
         wrong = np.flatnonzero(~RULES[words](values))
@@ -168,8 +164,8 @@ def _positions(frame: pd.DataFrame, order: Path, name: str) -> NDArray[np.int64]
     positions = table.set_index(SLICE)[POSITION]
     if not positions.index.is_unique:
         raise InputError(f"{order.name} names a slice twice.")
-    found = frame[SLICE].map(positions).to_numpy(dtype=np.float64, na_value=np.nan)
-    missing = np.flatnonzero(np.isnan(found))
+    axial = frame[SLICE].map(positions).to_numpy(dtype=np.float64, na_value=np.nan)
+    missing = np.flatnonzero(np.isnan(axial))
     if len(missing):
         raise InputError(f"{name}: the slice of row {missing[0] + 1} has no axial position in {order.name}.")
-    return np.asarray(found, dtype=np.int64)
+    return np.asarray(axial, dtype=np.int64)

@@ -10,14 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from psimil.data.bagtable import BagTable
+from psimil.data.bagtable import Slide
 from psimil.data.chunks import read_csv
 from psimil.data.columns import BagLabels, as_labels
 from psimil.data.h5_file import h5_bytes, read_h5_arrays
-from psimil.data.slide import Slide
 from psimil.data.torch_file import read_tensors
 from psimil.datasets.content import write_content
-from psimil.datasets.labelled import LabelledBags, OneBag, check_bags, checked_names, coordinates, labelled, together
+from psimil.datasets.labelled import LabelledBags, OneBag, check_bags, checked_names, coordinates, together
 from psimil.files.paths import as_path
 from psimil.foundations.errors import DataWarning, InputError, MissingFile
 from psimil.model.bags import Bags
@@ -93,8 +92,8 @@ class SlideFolder:
 
     Attributes
     ----------
-    classes : what the table calls negative and positive slides.
-    known : whether there are labels.
+    classes : what the table calls negative and positive slides; None without labels.
+    has_labels : whether there are labels.
 
     Examples
     --------
@@ -116,7 +115,8 @@ class SlideFolder:
         classes: Classes | None = None,
         optional: bool = False,
     ) -> None:
-        self._root, self.classes, self.known = root, classes or ZERO_ONE, True
+        self._root = root
+        self.classes: Classes | None = classes or ZERO_ONE
         self._files = {path.stem: path for place in PLACES for path in sorted(root.glob(place))}
         source = labels if isinstance(labels, Mapping) else _table_in(root) if labels is None else labels
         if isinstance(source, (str, Path)):
@@ -137,7 +137,8 @@ class SlideFolder:
         if left and labels is None:  # nobody chose some of them
             words = f"{left} of {len(self._files)} slides are not in the table of the folder and are left out."
             warnings.warn(words, DataWarning, stacklevel=3)
-        self.known = values is not None
+        self.has_labels = values is not None
+        self.classes = self.classes if self.has_labels else None
         each = [UNKNOWN] * len(slides) if values is None else np.asarray(values).tolist()
         self._bags: dict[str, list[tuple[str, Any]]] = {}
         for name, slide, value in zip(bags, checked_names(slides), each, strict=True):
@@ -165,22 +166,6 @@ class SlideFolder:
                 known = np.repeat([0 if value == 0 else UNKNOWN for value in of_slides], sizes)
             X = read[0][0] if len(read) == 1 else np.concatenate([X for X, _ in read])
             yield OneBag(name, X, label, known, slides=tuple(places))
-
-    def table(self) -> BagTable:
-        """All of them in memory."""
-        each = list(self)
-        if self.known:
-            bags, y, known = together(each)
-        else:
-            bags = Bags.from_list([one.X for one in each], ids=[one.name for one in each])
-            y, known = None, labelled(bags, np.zeros(len(bags), int)).y_instances
-        starts = bags.offsets[:-1].tolist()
-        slides = [
-            slide._replace(start=slide.start + start)
-            for one, start in zip(each, starts, strict=True)
-            for slide in one.slides
-        ]
-        return BagTable(bags, y, known if (known != UNKNOWN).any() else None, self.classes, slides=tuple(slides))
 
     def _slide(self, name: str) -> tuple[Array, Slide | None]:
         """(n, D) features of a slide, and where they were taken, if its file says so."""

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 
+from psimil.data.bagtable import TableOptions
 from psimil.datasets.labelled import (
     INSTANCE_LABELS,
     LabelledBags,
@@ -61,7 +62,7 @@ def read_torchmil(directory: str | Path, split: str | None = None, *, features: 
     >>> bags.ids.tolist(), bags["a"].tolist(), y.tolist(), y_instances.tolist()
     (['a', 'b'], [[1.0], [2.0]], [1, 0], [-1, -1, -1])
     """
-    return together(TorchmilFolder(as_path(directory, "directory"), features, split))
+    return together(TorchmilFolder(as_path(directory, "directory"), TableOptions(features=features), split))
 
 
 def write_torchmil(
@@ -110,8 +111,8 @@ def write_torchmil(
     data = labelled(bags, y, y_instances)
     if instance_labels not in INSTANCE_FOLDERS:
         raise InputError(f"instance_labels must be one of {', '.join(INSTANCE_FOLDERS)}, got {instance_labels!r}.")
-    held = FEATURES if features is None else f"{FEATURES}/{NAMED}{checked_names([features])[0]}"
-    columns = {held: list(bags), LABELS: [data.y[b : b + 1] for b in range(len(bags))]}
+    feature_folder = FEATURES if features is None else f"{FEATURES}/{NAMED}{checked_names([features])[0]}"
+    columns = {feature_folder: list(bags), LABELS: [data.y[b : b + 1] for b in range(len(bags))]}
     if y_instances is not None:
         columns[instance_labels] = bags.split(data.y_instances)
     if coords is not None:

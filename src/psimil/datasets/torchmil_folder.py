@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from psimil.data.bagtable import ALL_OF_IT, TableOptions
+from psimil.data.feature_choice import as_names
 from psimil.datasets.labelled import INSTANCE_LABELS, OneBag, checked_names
 from psimil.foundations.errors import DataWarning, InputError, MissingFile
 from psimil.model.labels import UNKNOWN
@@ -24,9 +26,9 @@ class TorchmilFolder:
 
     Parameters
     ----------
-    path, features, split : as of :func:`read_torchmil`.
-    label, instance_label, position : names of the folders of labels and coordinates; None takes those of torchmil.
-    labels_optional : whether labels are unknown where there is no folder of them, instead of missing.
+    path, split : as of :func:`read_torchmil`.
+    options : ``features`` is the name of a set of features, ``label``, ``instance_label`` and ``position`` are names of
+        folders, None for those of torchmil; ``labels_optional`` says whether labels are unknown where there are none.
 
     Examples
     --------
@@ -39,26 +41,21 @@ class TorchmilFolder:
     [('a', 1), ('b', 0)]
     """
 
-    def __init__(
-        self,
-        path: Path,
-        features: str | None = None,
-        split: str | None = None,
-        *,
-        label: str | None = None,
-        instance_label: str | None = None,
-        position: str | None = None,
-        labels_optional: bool = False,
-    ) -> None:
+    def __init__(self, path: Path, options: TableOptions = ALL_OF_IT, split: str | None = None) -> None:
+        sets = as_names(options.features)
+        if len(sets) > 1:
+            raise InputError(f"a folder is read with one set of features, got {', '.join(sets)}.")
+        self.classes = None  # labels are numbers
         self._root = root_of(path)
-        self._features, self.feature_set = _feature_folder(self._root, path, features)
+        self._features, self.feature_set = _feature_folder(self._root, path, sets[0] if sets else None)
         there = sorted(file.stem for file in (self._root / self._features).glob("*.npy"))
         self._names = there if split is None else _members(self._root, split, there, self._features)
         if not self._names:
             raise InputError(f"{self._root / self._features} has no .npy files: 0 bags.")
-        self._labels = self._folder(label, LABELS) or (None if labels_optional else LABELS)
-        self._known = self._folder(instance_label, *INSTANCE_FOLDERS)
-        self._coords = self._folder(position, COORDS)
+        self._labels = self._folder(options.label, LABELS) or (None if options.labels_optional else LABELS)
+        self.has_labels = self._labels is not None
+        self._known = self._folder(options.instance_label, *INSTANCE_FOLDERS)
+        self._coords = self._folder(options.position, COORDS)
 
     def __len__(self) -> int:
         """Number of bags."""
@@ -154,21 +151,21 @@ def known_set(path: Path, names: Sequence[str]) -> str | None:
 
 def _feature_folder(root: Path, path: Path, asked: str | None) -> tuple[str, str | None]:
     """The folder of the features under the root, and their name where they have one."""
-    found = sorted(one.name.removeprefix(NAMED) for one in (root / FEATURES).glob(f"{NAMED}*") if one.is_dir())
+    sets = sorted(one.name.removeprefix(NAMED) for one in (root / FEATURES).glob(f"{NAMED}*") if one.is_dir())
     if root == path.parent.parent and path.parent.name == FEATURES:
         own = path.name.removeprefix(NAMED)
         if asked not in (None, own):
             raise InputError(f"{path} has the features {own}, not {asked}. Name the folder above it.")
         asked = own
-    if asked is None and not found:
+    if asked is None and not sets:
         return FEATURES, None
-    name = found[0] if asked is None and len(found) == 1 else asked
-    if name is None or name not in found:
-        said = f"{root} has no features {name!r}. It" if name else str(root)
-        if not found:
-            raise InputError(f"{said} has one set, without a name. Leave the name out.")
-        cure = f'Choose one by name, such as "{found[0]}", or name its folder, {FEATURES}/{NAMED}{found[0]}.'
-        raise InputError(f"{said} has the features {', '.join(found)}. {cure}")
+    name = sets[0] if asked is None and len(sets) == 1 else asked
+    if name is None or name not in sets:
+        subject = f"{root} has no features {name!r}. It" if name else str(root)
+        if not sets:
+            raise InputError(f"{subject} has one set, without a name. Leave the name out.")
+        cure = f'Choose one by name, such as "{sets[0]}", or name its folder, {FEATURES}/{NAMED}{sets[0]}.'
+        raise InputError(f"{subject} has the features {', '.join(sets)}. {cure}")
     return f"{FEATURES}/{NAMED}{name}", name
 
 
@@ -193,12 +190,12 @@ def _members(root: Path, split: str, there: Collection[str], folder: str) -> lis
             raise InputError(f"{SPLITS} puts bag {name} in {splits[name]} and in {own}. A bag has one split.")
     names = checked_names(sorted(name for name, own in splits.items() if own == split))
     if not names:
-        found = ", ".join(sorted(set(splits.values())))
-        raise InputError(f'{SPLITS} puts no bag in "{split}". It has {found}.')
-    held = [name for name in names if name in set(there)]
-    if not held:
+        known = ", ".join(sorted(set(splits.values())))
+        raise InputError(f'{SPLITS} puts no bag in "{split}". It has {known}.')
+    present = [name for name in names if name in set(there)]
+    if not present:
         raise MissingFile(f"{folder}/{names[0]}.npy was not found in {root}, nor any other bag of {split!r}.")
-    if len(held) < len(names):
-        words = f'{len(names) - len(held)} of {len(names)} bags of "{split}" have no features and are left out.'
+    if len(present) < len(names):
+        words = f'{len(names) - len(present)} of {len(names)} bags of "{split}" have no features and are left out.'
         warnings.warn(words, DataWarning, stacklevel=4)
-    return held
+    return present

@@ -15,7 +15,7 @@ from psimil.results.slide_results import bag_of, slide_table
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from psimil.data.slide import Slide
+    from psimil.data.bagtable import Slide
     from psimil.predictive.prediction import Prediction
 
 PIXELS = 1000  # of the longer side of a picture
@@ -30,13 +30,13 @@ def plot_slide(prediction: Prediction, slide: Slide, *, ax: Axes | None = None) 
     Parameters
     ----------
     prediction : of ``predict_dist``.
-    slide : one of the :class:`psimil.data.slide.Slide` of the table that was predicted.
+    slide : one of the :class:`psimil.data.bagtable.Slide` of the table that was predicted.
     ax : where to draw; a new figure when None.
 
     Examples
     --------
     >>> from psimil import VGPMIL
-    >>> from psimil.data.slide import Slide
+    >>> from psimil.data.bagtable import Slide
     >>> from psimil.datasets import make_bags
     >>> from psimil.figures import new_figure
     >>> bags, y, _ = make_bags(n_bags=10, bag_size=(4, 4), seed=0)

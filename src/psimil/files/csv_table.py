@@ -7,14 +7,13 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
+
+import pandas as pd
 
 from psimil.files.atomic import atomic_stream, writing
 from psimil.files.paths import as_path
 from psimil.foundations.errors import InputError
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 GUARDED = ("=", "+", "-", "@", "\t", "\r", "\n", "'")  # what a spreadsheet calculates, and the guard itself
 

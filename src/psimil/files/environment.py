@@ -54,8 +54,8 @@ def checkout_commit(directory: Path) -> str | None:
             head = loose.read_text(encoding="utf-8") if loose.is_file() else _packed(git, reference)
     except (OSError, ValueError):
         return None
-    found = re.match(r"[0-9a-f]{40,64}\b", head)
-    return found.group() if found else None
+    commit = re.match(r"[0-9a-f]{40,64}\b", head)
+    return commit.group() if commit else None
 
 
 def _packed(git: Path, reference: str) -> str:

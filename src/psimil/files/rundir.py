@@ -10,15 +10,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from psimil.files.atomic import atomic_write, flush_folder
 from psimil.files.csv_table import growing_table, write_table
-from psimil.files.folders import exchange, is_folder, lock_folder
+from psimil.files.paths import exchange, is_folder, lock_folder, take_folder
 from psimil.foundations.errors import OutputError
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 MARKER = "environment.json"  # a directory that holds it is ours; its "files" are those of the run
 LONG_WORK = "config.json"  # settings of work that goes on after a kill, see :mod:`psimil.files.workdir`
@@ -153,7 +152,7 @@ def opened(
     try:
         with explained(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-            lock = _taken(aside)
+            lock = take_folder(aside)
             if lock is None or _is_busy(path):
                 raise OutputError(f"cannot write {path}: {BUSY}.")
             if path.is_dir() and any(path.iterdir()):
@@ -167,19 +166,6 @@ def opened(
         for folder in created:
             with suppress(OSError):  # not empty: it was finished
                 folder.rmdir()
-
-
-def _taken(aside: Path) -> int | None:
-    """The lock of a new folder, or of what a killed run has left of it; None when a run is at work in it."""
-    while True:
-        with suppress(FileExistsError):
-            aside.mkdir()
-        with suppress(FileNotFoundError):  # a run has just ended
-            lock = lock_folder(aside)
-            if lock is not None:
-                for left in aside.iterdir():
-                    shutil.rmtree(left) if left.is_dir() and not left.is_symlink() else left.unlink()
-            return lock
 
 
 def _is_busy(path: Path) -> bool:

@@ -188,20 +188,24 @@ def require(right: bool, message: str) -> None:
 
 
 def _chains(facts: Any, draws: Array) -> Chains:
-    found = Chains(draws, **facts)
-    right = all(map(is_finite, without_draws(found).values())) and len(draws) >= 2
+    chains = Chains(draws, **facts)
+    right = all(map(is_finite, without_draws(chains).values())) and len(draws) >= 2
     require(right, "the draws of the posterior are incomplete.")
-    right = min(found.r_hat, found.effective_sample_size) > 0 and found.divergences >= 0 and 0 <= found.acceptance <= 1
+    right = (
+        min(chains.r_hat, chains.effective_sample_size) > 0 and chains.divergences >= 0 and 0 <= chains.acceptance <= 1
+    )
     require(right, "the draws of the posterior have diagnostics out of range.")
-    return found
+    return chains
 
 
 def _referral(facts: Any) -> Referral:
-    found = Referral(**facts)
-    shares = (found.share, found.kept_error, found.error)
-    right = all(map(is_finite, (found.margin, *shares))) and found.margin >= 0 and all(0 <= x <= 1 for x in shares)
+    referral = Referral(**facts)
+    shares = (referral.share, referral.kept_error, referral.error)
+    right = (
+        all(map(is_finite, (referral.margin, *shares))) and referral.margin >= 0 and all(0 <= x <= 1 for x in shares)
+    )
     require(right, "the referral has numbers out of range.")
-    return found
+    return referral
 
 
 def _recalibration(tensors: dict[str, Array]) -> InstanceRecalibration | None:

@@ -71,8 +71,8 @@ def unseal(
             text, expected = (json.loads(text)[name] for name in ("header", "sha256"))
             start = f"{len(text)}:{text}"
         header, tensors = json.loads(text), load_tensors(data)
-        if (found := header.get("kind", MODEL)) != kind:
-            raise ValueError(f"a {str(found)[:80]}")
+        if (actual := header.get("kind", MODEL)) != kind:
+            raise ValueError(f"a {str(actual)[:80]}")
     except _BROKEN as error:
         why = (str(error) or type(error).__name__).splitlines()[0][:200]
         raise ModelFileError(f"{kind} is not valid: the file is damaged or is something else: {why}.") from None

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from psimil.files.environment import environment
-from psimil.files.folders import is_folder, lock_folder
+from psimil.files.paths import is_folder, lock_folder
 from psimil.files.rundir import BUSY, LONG_WORK, MARKER, PATIENCE, OutputFolder, explained, opened
 from psimil.foundations.errors import OutputError
 
@@ -63,8 +63,8 @@ def open_workdir(
     ...     sorted(p.name for p in work.path.iterdir())
     ['config.json', 'environment.json']
     """
-    found = environment()
-    wanted = json.loads(json.dumps({**config, "psimil": found["psimil"], "commit": found["commit"]}))
+    facts = environment()
+    wanted = json.loads(json.dumps({**config, "psimil": facts["psimil"], "commit": facts["commit"]}))
     if path.exists() and not path.is_dir():
         raise OutputError(f"cannot write {path}: it is not a directory.")
     with explained(path):
@@ -73,17 +73,17 @@ def open_workdir(
     work = Workdir(path)
     if all(entry.name.startswith(".") for entry in path.iterdir()):
         work.write_json(CONFIG, wanted)
-        work.write_json(ENVIRONMENT, found)
+        work.write_json(ENVIRONMENT, facts)
         return work
     earlier = _config(path, key)
     if earlier is None:
         raise OutputError(f"cannot write {path}: it holds files that are not of a psimil run. Name another.")
     if not (path / ENVIRONMENT).is_file():  # killed between its first two files
-        work.write_json(ENVIRONMENT, found)
+        work.write_json(ENVIRONMENT, facts)
     if overwrite:
         _unlock(path)
         with opened(path, overwrite=True, own=(*own, CONFIG, ENVIRONMENT), inputs=inputs) as run:
-            run.start(found)
+            run.start(facts)
             run.write_json(CONFIG, wanted)
             run.finish()
         _lock(path)
@@ -95,10 +95,10 @@ def open_workdir(
 
 def _config(path: Path, key: str) -> dict[str, Any] | None:
     try:
-        found = json.loads((path / CONFIG).read_text(encoding="utf-8"))
+        settings = json.loads((path / CONFIG).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return found if isinstance(found, dict) and key in found else None
+    return settings if isinstance(settings, dict) and key in settings else None
 
 
 _LOCKS: dict[Path, int] = {}  # of the directories that this process works in, until it ends

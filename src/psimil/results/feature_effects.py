@@ -6,9 +6,10 @@ what to its bag is told apart by leaving out either, or both.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from psimil.compute.numpy_backend import single_threaded_blas
@@ -17,9 +18,6 @@ from psimil.foundations.errors import InputError
 from psimil.inference.trained import TrainedModel
 from psimil.model.bags import Bags
 from psimil.model.context import context_names
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 Array = NDArray[Any]
 
@@ -82,26 +80,24 @@ def explain(estimator: PsiVGPMIL, bags: Any, *, bag_ids: Any = None, most: int =
     >>> explain(clf, bags[:2], most=1).columns.tolist()
     ['bag', 'instance', 'feature', 'value', 'effect']
     """
-    import pandas as pd
-
     if not hasattr(estimator, "model_"):
         kind = type(estimator).__name__
         cure = "Of a pipeline give the last step, and the bags as the steps before make them"
         raise InputError(f"explain needs a fitted model of psimil, got {kind}. {cure}.")
-    found = estimator._bags(bags, bag_ids)
-    told = feature_effects(estimator.model_, found, most)
-    if told is None:
-        raise InputError(f"{found.n_instances} instances are too many to explain at a time. Give some of the bags.")
-    names = found.feature_names or tuple(map(str, range(found.n_features)))
+    bags = estimator._bags(bags, bag_ids)
+    strongest = feature_effects(estimator.model_, bags, most)
+    if strongest is None:
+        raise InputError(f"{bags.n_instances} instances are too many to explain at a time. Give some of the bags.")
+    names = bags.feature_names or tuple(map(str, range(bags.n_features)))
     names = context_names(names) if estimator.model_.context else names
-    k = told.features.shape[1]
-    within = np.arange(found.n_instances) - np.repeat(found.offsets[:-1], found.sizes)
+    k = strongest.features.shape[1]
+    within = np.arange(bags.n_instances) - np.repeat(bags.offsets[:-1], bags.sizes)
     columns = {
-        "bag": np.repeat(found.names[found.bag_index], k),
+        "bag": np.repeat(bags.names[bags.bag_index], k),
         "instance": np.repeat(within, k),
-        "feature": np.array(names, dtype=object)[told.features.ravel()],
-        "value": told.values.ravel(),
-        "effect": told.effects.ravel(),
+        "feature": np.array(names, dtype=object)[strongest.features.ravel()],
+        "value": strongest.values.ravel(),
+        "effect": strongest.effects.ravel(),
     }
     return pd.DataFrame(columns)
 

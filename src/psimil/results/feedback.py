@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 from psimil.data.bagtable import BagTable
 from psimil.files.atomic import atomic_write
 from psimil.files.csv_table import guarded, quoting, unguarded
-from psimil.files.folders import lock_folder
-from psimil.files.paths import as_path
+from psimil.files.paths import as_path, lock_folder
 from psimil.files.rundir import PATIENCE
 from psimil.foundations.errors import DataWarning, InputError, MissingFile, OutputError
 from psimil.foundations.numbers import is_number
@@ -203,7 +202,7 @@ def with_feedback(table: BagTable, entries: Sequence[Feedback], name: str = NAME
     place = {str(identifier): number for number, identifier in enumerate(table.bags.names)}
     y = table.y.copy()
     known = np.full(table.bags.n_instances, UNKNOWN) if table.y_instances is None else table.y_instances.copy()
-    said: dict[int, int] = {}
+    called_bags: dict[int, int] = {}
     for number, entry in enumerate(entries, start=1):
         if entry.known is None:
             continue
@@ -211,7 +210,7 @@ def with_feedback(table: BagTable, entries: Sequence[Feedback], name: str = NAME
         if bag is None:
             raise InputError(f"row {number} ({name}): its bag is not in the table. Give the table that was predicted.")
         if entry.instance is None:
-            y[bag] = said[bag] = entry.known
+            y[bag] = called_bags[bag] = entry.known
         elif entry.instance >= table.bags.sizes[bag]:
             raise InputError(
                 f"row {number} ({name}): the bag has {table.bags.sizes[bag]} instances, none with number "
@@ -225,7 +224,7 @@ def with_feedback(table: BagTable, entries: Sequence[Feedback], name: str = NAME
                     "saw. Give the table that was predicted, with its rows in their order."
                 )
             known[row] = entry.known
-    return replace(table, y=_positive_where_known(table, y, known, said, name), y_instances=known)
+    return replace(table, y=_positive_where_known(table, y, known, called_bags, name), y_instances=known)
 
 
 def _is_what_was_seen(table: BagTable, row: int, seen: Mapping[str, float]) -> bool:
@@ -237,20 +236,20 @@ def _is_what_was_seen(table: BagTable, row: int, seen: Mapping[str, float]) -> b
 
 
 def _positive_where_known(
-    table: BagTable, y: NDArray[Any], known: NDArray[Any], said: dict[int, int], name: str
+    table: BagTable, y: NDArray[Any], known: NDArray[Any], called_bags: dict[int, int], name: str
 ) -> NDArray[Any]:
-    found = np.maximum.reduceat(known, table.bags.offsets[:-1]) == 1
-    for bag in np.flatnonzero(found & (y == 0)):
-        if said.get(int(bag)) == 0:
+    has_positive = np.maximum.reduceat(known, table.bags.offsets[:-1]) == 1
+    for bag in np.flatnonzero(has_positive & (y == 0)):
+        if called_bags.get(int(bag)) == 0:
             raise InputError(f"{name}: a bag is called negative and one of its instances positive. Remove one of both.")
-    changed = int((found & (y == 0)).sum())
+    changed = int((has_positive & (y == 0)).sum())
     if changed:
         warnings.warn(
             f"{changed} bags labelled negative have an instance that is known to be positive; they count as positive.",
             DataWarning,
             stacklevel=3,
         )
-    return np.where(found, 1, y)
+    return np.where(has_positive, 1, y)
 
 
 def _entry(row: list[str], columns: int, number: int, name: str) -> Feedback:
@@ -271,9 +270,9 @@ def _entry(row: list[str], columns: int, number: int, name: str) -> Feedback:
 def _seen(text: str, number: int, name: str) -> dict[str, float]:
     """Names and values of features in JSON."""
     try:
-        found = json.loads(text) if text else {}
-        if not isinstance(found, dict) or not all(map(is_number, found.values())):
+        values = json.loads(text) if text else {}
+        if not isinstance(values, dict) or not all(map(is_number, values.values())):
             raise ValueError(text)
-        return {feature: float(value) for feature, value in found.items()}
+        return {feature: float(value) for feature, value in values.items()}
     except (ValueError, OverflowError, RecursionError):
         raise InputError(f"row {number} ({name}): seen is not valid. Mend or remove it.") from None

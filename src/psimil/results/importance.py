@@ -6,9 +6,10 @@ As :mod:`sklearn.inspection` has it for rows; a sample is a bag here, and a colu
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from sklearn.metrics import get_scorer
 from sklearn.pipeline import Pipeline
@@ -18,9 +19,6 @@ from psimil.foundations.errors import InputError
 from psimil.foundations.numbers import at_least
 from psimil.model.bags import Bags
 from psimil.model.labels import values_of_bags
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 Array = NDArray[Any]
 
@@ -52,10 +50,8 @@ class Importance:
 
     def to_frame(self) -> pd.DataFrame:
         """The columns feature, mean and std, the most important feature first."""
-        import pandas as pd
-
-        found = {"feature": self.feature_names, "mean": self.importances_mean, "std": self.importances_std}
-        return pd.DataFrame(found).sort_values("mean", ascending=False, ignore_index=True)
+        columns = {"feature": self.feature_names, "mean": self.importances_mean, "std": self.importances_std}
+        return pd.DataFrame(columns).sort_values("mean", ascending=False, ignore_index=True)
 
 
 @dataclass(frozen=True)
@@ -116,14 +112,14 @@ def permutation_importance(
     (3, 5)
     """
     at_least(1, whole=True, n_repeats=n_repeats)
-    found, rng = read_bags(bags, bag_ids, what="set of bags"), read_random_state(random_state)
-    labels, scorer = values_of_bags(y, found), get_scorer(scoring)
-    score = float(scorer(estimator, found, labels))
-    X = np.asarray(found.X)
-    losses = np.empty((found.n_features, n_repeats))
+    bags, rng = read_bags(bags, bag_ids, what="set of bags"), read_random_state(random_state)
+    labels, scorer = values_of_bags(y, bags), get_scorer(scoring)
+    score = float(scorer(estimator, bags, labels))
+    X = np.asarray(bags.X)
+    losses = np.empty((bags.n_features, n_repeats))
     for d, r in np.ndindex(losses.shape):
-        losses[d, r] = score - scorer(estimator, _with_column(found, X, d, rng.permutation(X[:, d])), labels)
-    return Importance(_names(found), losses, score)
+        losses[d, r] = score - scorer(estimator, _with_column(bags, X, d, rng.permutation(X[:, d])), labels)
+    return Importance(_names(bags), losses, score)
 
 
 def partial_dependence(
@@ -148,13 +144,13 @@ def partial_dependence(
     >>> curve.average.shape, curve.individual.shape
     ((3,), (20, 3))
     """
-    found = read_bags(bags, bag_ids, what="set of bags")
-    names, X = _names(found), np.asarray(found.X)
+    bags = read_bags(bags, bag_ids, what="set of bags")
+    names, X = _names(bags), np.asarray(bags.X)
     if isinstance(feature, str) and feature not in names:
         raise InputError(f'the bags have no feature "{feature}".')
     number = names.index(feature) if isinstance(feature, str) else feature
-    if not isinstance(number, (int, np.integer)) or not 0 <= number < found.n_features:
-        raise InputError(f"feature must be a name or a number from 0 to {found.n_features - 1}, got {feature!r}.")
+    if not isinstance(number, (int, np.integer)) or not 0 <= number < bags.n_features:
+        raise InputError(f"feature must be a name or a number from 0 to {bags.n_features - 1}, got {feature!r}.")
     if np.ndim(grid) == 0:
         at_least(2, whole=True, grid=grid)
         low, high = np.percentile(X[:, number], (5, 95))
@@ -162,7 +158,7 @@ def partial_dependence(
     values = np.asarray(grid, dtype=np.float64)
     model = estimator[-1] if isinstance(estimator, Pipeline) else estimator
     column = list(estimator.classes_).index(model.positive_)
-    changed = (_with_column(found, X, int(number), np.full(len(X), value)) for value in values)
+    changed = (_with_column(bags, X, int(number), np.full(len(X), value)) for value in values)
     curves = [estimator.predict_proba(each)[:, column] for each in changed]
     return PartialDependence(names[number], values, np.column_stack(curves))
 

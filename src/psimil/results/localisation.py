@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.metrics import roc_auc_score
 
@@ -74,11 +75,11 @@ class Localisation(NamedTuple):
     @classmethod
     def of(cls, y_instances: Any, score: Any, offsets: Any, places: Places | None = None) -> Localisation:
         """Of labels (N,), 0, 1 or -1 (unknown), and scores (N,), log-odds for instance; None: bags have no order."""
-        found = _Known.of(y_instances, score, offsets, None if places is None else places.positions)
-        middle = None if places is None else found.scored(closeness_to_middle(offsets, places.positions))
-        areas, positive = found.areas(), np.unique(found.bag[found.y == 1])
+        instances = _Known.of(y_instances, score, offsets, None if places is None else places.positions)
+        middle = None if places is None else instances.scored(closeness_to_middle(offsets, places.positions))
+        areas, positive = instances.areas(), np.unique(instances.bag[instances.y == 1])
         return cls(
-            found.metrics(),
+            instances.metrics(),
             dict.fromkeys(NAMES, math.nan) if middle is None else middle.metrics(),
             None if places is None else places.unit,
             len(areas),
@@ -134,11 +135,11 @@ def closeness_to_middle(offsets: Any, positions: Any) -> Vector:
     """
     starts = whole_offsets(offsets, np.size(positions))
     along = as_vector(positions, "positions", int(starts[-1]))
-    found = np.zeros(len(along))
+    closeness = np.zeros(len(along))
     for a, b in pairwise(starts):
         if b > a and (length := np.ptp(along[a:b])) > 0:
-            found[a:b] = -np.abs(2 * (along[a:b] - along[a:b].min()) / length - 1)
-    return found.round(9) + 0.0  # what lies equally far on both sides ties
+            closeness[a:b] = -np.abs(2 * (along[a:b] - along[a:b].min()) / length - 1)
+    return closeness.round(9) + 0.0  # what lies equally far on both sides ties
 
 
 def localisation_error(y_instances: Any, score: Any, offsets: Any, positions: Any) -> float:
@@ -191,8 +192,6 @@ class _Known(NamedTuple):
 
     def areas(self) -> Vector:
         """AUC of each bag that has instances of both kinds: mean ranks of its positives (Mann and Whitney)."""
-        import pandas as pd
-
         rank = pd.Series(self.score).groupby(self.bag).rank().to_numpy()
         size, positive = np.bincount(self.bag), np.bincount(self.bag, weights=self.y)
         above = np.bincount(self.bag, weights=self.y * rank) - positive * (positive + 1) / 2
@@ -202,13 +201,13 @@ class _Known(NamedTuple):
     def errors(self) -> Vector:
         """Of each bag that has a positive instance."""
         assert self.positions is not None  # asked for by callers
-        found = []
+        distances = []
         for a, b in pairwise(np.flatnonzero(np.diff(self.bag, prepend=-1, append=-1))):
             y, score, along = self.y[a:b], self.score[a:b], self.positions[a:b]
             if y.any():
                 gaps = np.abs(along[score == score.max(), None] - along[y == 1])
-                found.append(gaps.min(axis=1).mean())
-        return np.array(found, dtype=np.float64)
+                distances.append(gaps.min(axis=1).mean())
+        return np.array(distances, dtype=np.float64)
 
 
 def _mean(values: Vector) -> float:

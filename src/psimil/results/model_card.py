@@ -44,9 +44,9 @@ def model_card(estimator: PsiVGPMIL, file: Path | None = None) -> dict[str, str]
         "model": _name(density),
         "version": f"psimil {VERSION}",
         "density": _words(density),
-        "kernel": kernel_words(model.gp.kernel),
+        "kernel": _kernel_words(model.gp.kernel),
         "inducing points": str(len(model.gp.Z)),
-        "features": feature_words(model),
+        "features": _feature_words(model),
         "context": context_words(model),
         "training": f"{counts['bags']} bags ({counts['positive']} positive), {counts['instances']} instances",
         "posterior": _posterior(model),
@@ -67,17 +67,8 @@ def model_card(estimator: PsiVGPMIL, file: Path | None = None) -> dict[str, str]
     return card
 
 
-def feature_words(model: TrainedModel) -> str:
-    """How many features the model has, and how many principal components it sees of wide ones.
-
-    Examples
-    --------
-    >>> from psimil import VGPMIL
-    >>> from psimil.datasets import make_bags
-    >>> bags, y, _ = make_bags(n_bags=10, n_features=1024, seed=0)
-    >>> feature_words(VGPMIL(n_inducing=5, random_state=0).fit(bags, y).model_)
-    '1024, seen as 90 principal components'
-    """
+def _feature_words(model: TrainedModel) -> str:
+    """How many features the model has, and how many principal components it sees of wide ones."""
     directions = model.scaling.directions
     return str(model.n_features) + (
         "" if directions is None else f", seen as {directions.shape[1]} principal components"
@@ -109,9 +100,9 @@ def context_words(model: TrainedModel) -> str:
 def _posterior(model: TrainedModel) -> str:
     """Which posterior predictions are made of, and what tells whether to trust draws of it."""
     if model.chains is not None:
-        found = model.chains
-        good = f"R-hat {found.r_hat:.3f}, effective sample size {found.effective_sample_size:.0f}"
-        return f"{len(found.v)} draws from the exact posterior, {good}, {found.divergences} divergences"
+        chains = model.chains
+        good = f"R-hat {chains.r_hat:.3f}, effective sample size {chains.effective_sample_size:.0f}"
+        return f"{len(chains.v)} draws from the exact posterior, {good}, {chains.divergences} divergences"
     return "variational Gaussian" if model.joint else "augmented (mean field)"
 
 
@@ -124,10 +115,10 @@ def posterior_facts(model: TrainedModel) -> dict[str, Any]:
 
 def referral_facts(model: TrainedModel, rule: str) -> dict[str, Any]:
     """The rule of referral, its margin in log-odds, and what it costs and catches out-of-bag."""
-    found = model.referral
-    if found is None:
+    referral = model.referral
+    if referral is None:
         return {"rule": "interval"}
-    return {"rule": rule, "margin": found.margin, **found.cost._asdict(), "caught": found.cost.caught}
+    return {"rule": rule, "margin": referral.margin, **referral.cost._asdict(), "caught": referral.cost.caught}
 
 
 def referral_rule(model: TrainedModel, rule: str) -> str:
@@ -139,17 +130,10 @@ def referral_rule(model: TrainedModel, rule: str) -> str:
     return f"{rule}: log-odds within {of.margin:.3g} of the threshold{novel}; out-of-bag {of.cost.words}"
 
 
-def kernel_words(kernel: Kernel) -> str:
-    """A kernel in words.
-
-    Examples
-    --------
-    >>> from psimil.model.kernels import RBF, Linear
-    >>> kernel_words(Linear(0.5) + RBF(2.0, 1.25))
-    'Linear (variance 0.5) + RBF (variance 2, lengthscale 1.25)'
-    """
+def _kernel_words(kernel: Kernel) -> str:
+    """A kernel in words."""
     if isinstance(kernel, Sum):
-        return f"{kernel_words(kernel.left)} + {kernel_words(kernel.right)}"
+        return f"{_kernel_words(kernel.left)} + {_kernel_words(kernel.right)}"
     return _words(kernel)
 
 

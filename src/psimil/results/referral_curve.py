@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from psimil.foundations.errors import InputError
 from psimil.predictive.referral import Cost
 from psimil.results.metrics import bag_metrics
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 Vector = NDArray[np.float64]
 
@@ -48,8 +44,6 @@ def referral_curve(
     >>> curve["error"].tolist()
     [0.0, 0.0, 0.0, 0.25]
     """
-    import pandas as pd
-
     errors = _errors(y, prob, uncertainty, threshold)
     kept = _kept(len(errors), fractions)
     error = errors[kept - 1]

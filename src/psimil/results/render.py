@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from psimil.foundations.errors import InputError
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 ABSENT = "–"
 WORDS = {"f1": "F1", "auc": "AUC", "ece": "ECE", "brier": "Brier", "cnn": "CNN", "middle": "middle of the bag:"}
@@ -64,8 +62,6 @@ def summarise(rows: pd.DataFrame, by: Sequence[str], metrics: Sequence[str]) -> 
     >>> summarise(rows, ["model"], ["bag_auc"]).round(3).to_dict("records")[0]
     {'model': 'VGPMIL', 'n': 2, 'bag_auc_mean': 0.85, 'bag_auc_sd': 0.071, 'bag_auc_n': 2}
     """
-    import pandas as pd
-
     unknown = [name for name in by if name not in rows]
     if unknown or not by:
         raise InputError(f"cannot group by {unknown}. The rows have the columns {rows.columns.tolist()}.")
@@ -87,14 +83,12 @@ def summarise(rows: pd.DataFrame, by: Sequence[str], metrics: Sequence[str]) -> 
     return pd.DataFrame(records)
 
 
-def to_markdown(frame: pd.DataFrame, digits: int = 3, headings: Mapping[str, str] | None = None) -> str:
+def to_markdown(frame: pd.DataFrame) -> str:
     """A table of :func:`summarise` in Markdown, with cells such as ``0.912 ± 0.004``.
 
     Parameters
     ----------
     frame : of :func:`summarise`; any other column is written as text.
-    digits : after the point.
-    headings : by column or metric; None takes :func:`heading`.
 
     Returns
     -------
@@ -109,32 +103,22 @@ def to_markdown(frame: pd.DataFrame, digits: int = 3, headings: Mapping[str, str
     ['| VGPMIL | 2 | 0.850 ± 0.071 |', '| SVM | 1 | – |']
     """
     names = _columns(frame)
-    titles = [(headings or {}).get(name, heading(name)) for name in names]
     align = ["---:" if f"{name}_mean" in frame else "---" for name in names]
-    cells = [[" ± ".join(part) + note for part, note in line] for line in _cells(frame, names, digits)]
-    lines = [titles, align, *cells]
+    cells = [[" ± ".join(part) + note for part, note in line] for line in _cells(frame, names, digits=3)]
+    lines = [map(heading, names), align, *cells]
     return "".join(f"| {' | '.join(_one_line(cell) for cell in line)} |\n" for line in lines)
 
 
-def to_latex(
-    frame: pd.DataFrame,
-    caption: str,
-    label: str,
-    digits: int = 4,
-    headings: Mapping[str, str] | None = None,
-    best_within: Sequence[str] = (),
-) -> str:
+def to_latex(frame: pd.DataFrame, caption: str, label: str) -> str:
     r"""A table of :func:`summarise` in LaTeX with booktabs and cells such as ``$0.9123 \pm 0.0045$``.
+
+    The best mean of each metric is bold. Smaller is better for log-loss, Brier score, calibration and localisation
+    error, seconds and passes. Means that print the same are equally good.
 
     Parameters
     ----------
     frame : of :func:`summarise`; any other column is written as text.
     caption, label : of the table; the caption is text, not LaTeX.
-    digits : after the point.
-    headings : by column or metric; None takes :func:`heading`.
-    best_within : columns; the best mean of each metric is bold among the rows that agree in them. Smaller is better for
-        log-loss, Brier score, calibration and localisation error, seconds and passes. Means that print the same are
-        equally good.
 
     Examples
     --------
@@ -145,10 +129,9 @@ def to_latex(
     'VGPMIL & 2 & $\\mathbf{0.8500 \\pm 0.0707}$ \\\\'
     """
     names = _columns(frame)
-    titles = [_latex((headings or {}).get(name, heading(name))) for name in names]
-    best = {name: _best(frame, name, digits, best_within) for name in names if f"{name}_mean" in frame}
+    best = {name: _best(frame, name, digits=4) for name in names if f"{name}_mean" in frame}
     lines = []
-    for number, line in enumerate(_cells(frame, names, digits)):
+    for number, line in enumerate(_cells(frame, names, digits=4)):
         cells = []
         for name, (part, note) in zip(names, line, strict=True):
             if name not in best or part == (ABSENT,):
@@ -159,7 +142,13 @@ def to_latex(
         lines.append(" & ".join(cells) + r" \\")
     layout = "".join("r" if name in best else "l" for name in names)
     opening = [r"\begin{table}[htbp]", r"\centering", rf"\begin{{tabular}}{{{layout}}}", r"\toprule"]
-    body = [" & ".join(titles) + r" \\", r"\midrule", *lines, r"\bottomrule", r"\end{tabular}"]
+    body = [
+        " & ".join(_latex(heading(name)) for name in names) + r" \\",
+        r"\midrule",
+        *lines,
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
     closing = [rf"\caption{{{_latex(caption)}}}", rf"\label{{{label}}}", r"\end{table}"]
     return "\n".join([*opening, *body, *closing]) + "\n"
 
@@ -177,8 +166,6 @@ def _cells(frame: pd.DataFrame, names: Sequence[str], digits: int) -> list[list[
 
 
 def _cell(row: dict[str, Any], name: str, digits: int) -> tuple[tuple[str, ...], str]:
-    import pandas as pd
-
     if f"{name}_mean" not in row:
         value = row[name]
         if pd.isna(value) or value == "":
@@ -191,10 +178,9 @@ def _cell(row: dict[str, Any], name: str, digits: int) -> tuple[tuple[str, ...],
     return tuple(f"{value:.{digits}f}" for value in (mean, sd) if not np.isnan(value)), note
 
 
-def _best(frame: pd.DataFrame, metric: str, digits: int, within: Sequence[str]) -> list[bool]:
+def _best(frame: pd.DataFrame, metric: str, digits: int) -> list[bool]:
     shown = frame[f"{metric}_mean"].map(lambda mean: float(f"{mean:.{digits}f}"))
-    groups = shown.groupby([frame[name] for name in within] or np.zeros(len(frame)), dropna=False)
-    best = groups.transform("min" if metric.endswith(SMALLER_IS_BETTER) else "max")
+    best = shown.min() if metric.endswith(SMALLER_IS_BETTER) else shown.max()
     return [bool(flag) for flag in shown == best]
 
 

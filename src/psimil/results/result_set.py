@@ -6,12 +6,13 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from psimil.files.paths import as_path
+from psimil.files.rundir import RunDirectory
 from psimil.files.sealed import MAX_BYTES
 from psimil.foundations.errors import DataWarning, MissingFile
 from psimil.predictive.prediction import Prediction
@@ -20,9 +21,6 @@ from psimil.results.feature_effects import FeatureEffect
 from psimil.results.localisation import Localisation, Places
 from psimil.results.metrics import UNKNOWN, bag_metrics, instance_metrics
 from psimil.results.result_file import NAME, prediction_arrays, prediction_of, read_result, write_result
-
-if TYPE_CHECKING:
-    from psimil.files.rundir import RunDirectory
 
 Array = NDArray[Any]
 

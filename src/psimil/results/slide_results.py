@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
+from psimil.data.bagtable import Slide
 from psimil.data.h5_file import h5_bytes
-from psimil.data.slide import Slide
 from psimil.files.atomic import atomic_write
 from psimil.model.labels import ZERO_ONE, Classes, text
 from psimil.predictive.prediction import Prediction
 from psimil.predictive.prediction_table import estimate
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 NUMBERS = ("prob", "std", "lower", "upper", "label", "novelty")
 MEASURED = {"prob": "Probability", "std": "Standard deviation", "novelty": "Novelty"}
@@ -30,7 +28,7 @@ def slide_table(prediction: Prediction, slide: Slide) -> pd.DataFrame:
     Parameters
     ----------
     prediction : of ``predict_dist``.
-    slide : one of the :class:`psimil.data.slide.Slide` of the table that was predicted.
+    slide : one of the :class:`psimil.data.bagtable.Slide` of the table that was predicted.
 
     Examples
     --------
@@ -41,8 +39,6 @@ def slide_table(prediction: Prediction, slide: Slide) -> pd.DataFrame:
     >>> slide_table(prediction, Slide("s2", 4, np.zeros((4, 2)), {})).columns.tolist()
     ['x', 'y', 'prob', 'std', 'lower', 'upper', 'label', 'novelty']
     """
-    import pandas as pd
-
     numbers = prediction.instance_numbers
     columns = {"x": slide.coords[:, 0], "y": slide.coords[:, 1]}
     return pd.DataFrame(columns | {name: numbers[name][slide.rows] for name in NUMBERS if name in numbers})
@@ -120,10 +116,10 @@ def write_slide(folder: Path, prediction: Prediction, slide: Slide, classes: Cla
     """
     table = slide_table(prediction, slide).drop(columns=["x", "y"])
     of_bag = estimate(prediction, bag_of(prediction, slide))
-    said = {f"bag_{name}": of_bag[name] for name in NUMBERS if name in of_bag}
-    said |= {"instance_threshold": prediction.instance_threshold, "level": prediction.level}
+    attributes = {f"bag_{name}": of_bag[name] for name in NUMBERS if name in of_bag}
+    attributes |= {"instance_threshold": prediction.instance_threshold, "level": prediction.level}
     arrays = {"coords": slide.coords} | {name: table[name].to_numpy() for name in table}
-    content = h5_bytes(arrays, {"coords": slide.attributes, "/": said})
+    content = h5_bytes(arrays, {"coords": slide.attributes, "/": attributes})
     atomic_write(folder / f"{slide.name}.h5", lambda stream: stream.write(content))
     shapes = json.dumps(geojson(prediction, slide, classes), allow_nan=False).encode()
     atomic_write(folder / f"{slide.name}.geojson", lambda stream: stream.write(shapes))

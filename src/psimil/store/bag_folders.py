@@ -1,9 +1,8 @@
-"""Folders with one file per bag: read into memory, or written to a store bag by bag."""
+"""Folders with one file per bag: opened by their layout, and written to a store bag by bag."""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from itertools import chain
 from pathlib import Path
@@ -11,58 +10,69 @@ from typing import Any
 
 import numpy as np
 
-from psimil.data.bagtable import BagTable
-from psimil.data.feature_choice import Names
-from psimil.datasets.labelled import together
-from psimil.datasets.slides import SlideFolder
-from psimil.datasets.torchmil_folder import TorchmilFolder
-from psimil.foundations.errors import DataWarning, InputError
-from psimil.model.labels import UNKNOWN
+from psimil.data.bagtable import TableOptions
+from psimil.datasets.slides import SLIDE, SlideFolder, is_slides
+from psimil.datasets.torchmil_folder import TorchmilFolder, is_torchmil
+from psimil.foundations.errors import InputError
 from psimil.store.manifest import Manifest
 from psimil.store.writer import StoreWriter
 
 Progress = Callable[[int], AbstractContextManager[Callable[[str], None]]]
+BagFolder = TorchmilFolder | SlideFolder
 
 
-def one_set(features: Names) -> str | None:
-    """The name of a set of features in a torchmil folder."""
-    given = [features] if isinstance(features, str) else list(features or ())
-    if len(given) > 1:
-        raise InputError(f"a folder is read with one set of features, got {', '.join(map(str, given))}.")
-    return str(given[0]) if given else None
+def open_folder(path: Path, options: TableOptions, split: str | None, labels: Any = None) -> BagFolder | None:
+    """The bags of a folder of torchmil or of slides, to be read one by one; None of any other folder.
 
-
-def folder_table(folder: TorchmilFolder, name: str, *, optional: bool) -> BagTable:
-    """The bags of a torchmil folder in memory; without labels that cannot be used, if these are optional."""
-    each = list(folder)
-    usable = all(one.label in (0, 1) for one in each)
-    if optional and not usable:
-        if any(one.label != UNKNOWN for one in each):
-            warnings.warn(f"labels are not used: those of {name} are not all 0 or 1.", DataWarning, stacklevel=3)
-        each = [one._replace(label=0) for one in each]
-    bags, y, known = together(each)
-    positions = [one.positions for one in each if one.positions is not None]
-    return BagTable(
-        bags,
-        y if usable or not optional else None,
-        known if any(one.known is not None for one in each) else None,
-        positions=None if bags.links is None else np.concatenate(positions).astype(np.float64)[bags.rows],
+    Parameters
+    ----------
+    split, labels : as of :func:`psimil.store.tables.import_bags`.
+    """
+    if is_torchmil(path):
+        given = {"bag": options.named_bag, "drop": options.drop, "positive": options.positive, "labels": labels}
+        refuse_options(given, f"{path.name} is a folder")
+        return TorchmilFolder(path, options, split)
+    if not is_slides(path):
+        return None
+    refuse_options({"split": split}, f"{path.name} is no folder of bags with splits")
+    refuse_position(path, options)
+    given = {"instance_label": options.instance_label, "features": options.features, "drop": options.drop}
+    refuse_options(given, f"{path.name} is a folder of slides, not a table")
+    return SlideFolder(
+        path,
+        labels,
+        bag=options.named_bag or SLIDE,
+        label=options.label,
+        positive=options.positive,
+        classes=options.classes,
+        optional=options.labels_optional,
     )
 
 
-def import_folder(
-    bags: TorchmilFolder | SlideFolder, store: str | Path, options: dict[str, Any], steps: Progress
-) -> Manifest:
+def refuse_options(given: Mapping[str, Any], why: str) -> None:
+    """Refuse options that would have no effect."""
+    for option, value in given.items():
+        if value is not None:
+            raise InputError(f"{why}: {option}={value!r} would have no effect. Leave it out.")
+
+
+def refuse_position(path: Path, options: TableOptions) -> None:
+    """Refuse a column of positions where there can be none."""
+    if options.position is not None:
+        raise InputError(
+            f'{path.name} has no column "{options.position}". Give positions in a .csv, .tsv, .txt or .parquet file.'
+        )
+
+
+def import_folder(folder: BagFolder, store: str | Path, options: dict[str, Any], steps: Progress) -> Manifest:
     """Write a store from bags that are read one by one, each in the order of its positions."""
-    found = iter(bags)
-    first = next(found)
+    bags = iter(folder)
+    first = next(bags)
     if first.X.ndim != 2:
         raise InputError(f"bag {first.name} has shape {first.X.shape}, expected (instances, features).")
-    options |= {"feature_names": first.feature_names}
-    if isinstance(bags, SlideFolder) and bags.known:
-        options |= {"classes": bags.classes}
-    with StoreWriter(store, first.X.shape[1], **options) as writer, steps(len(bags)) as step:
-        for one in chain([first], found):
+    options |= {"feature_names": first.feature_names, "classes": folder.classes}
+    with StoreWriter(store, first.X.shape[1], **options) as writer, steps(len(folder)) as step:
+        for one in chain([first], bags):
             order = slice(None) if one.positions is None else np.argsort(one.positions, kind="stable")
             writer.add(one.X[order], one.label, one.name, None if one.known is None else one.known[order])
             step(one.name)

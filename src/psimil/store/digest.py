@@ -101,8 +101,8 @@ class BlockCheck:
         self._path, self._name, self._bytes = path, name, expected.bytes
         self._blocks = expected.blocks or (expected.sha256,)
         self._size = BLOCK if expected.blocks else max(expected.bytes, 1)
-        found = path.stat()
-        key = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, expected.sha256)
+        state = path.stat()
+        key = (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, expected.sha256)
         self._done = _CHECKED.setdefault(key, set())
 
     def __len__(self) -> int:
@@ -127,8 +127,8 @@ class BlockCheck:
         for number in set(range(len(self._blocks))) - self._done:
             self._compare(number, hashlib.sha256(data[number * self._size :][: self._size].data).hexdigest())
 
-    def _compare(self, number: int, found: str) -> None:
-        if found != self._blocks[number]:
+    def _compare(self, number: int, sha256: str) -> None:
+        if sha256 != self._blocks[number]:
             start, stop = number * self._size, min((number + 1) * self._size, self._bytes)
             where = f" between bytes {start} and {stop}" if len(self) > 1 else ""
             raise changed(self._name, f"its checksum differs{where}")

@@ -25,24 +25,7 @@ FORMAT, VERSION = "psimil store", 2  # 1, which had no classes, is still written
 TEXT, WHOLE = "text", "whole numbers"
 MAX_BYTES, MAX_COUNT = 256 << 20, 1 << 48
 SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
-
-SCHEMA: Mapping[str, tuple[type, ...]] = {
-    "format": (str,),
-    "version": (int,),
-    "generation": (int,),
-    "dtype": (str,),
-    "features": (int,),
-    "feature_names": (list, type(None)),
-    "classes": (list,),
-    "ids": (str,),
-    "finite": (bool,),
-    "bags": (int,),
-    "instances": (int,),
-    "parts": (list,),
-    "checksum": (str,),
-}
-SEGMENT_SCHEMA: Mapping[str, tuple[type, ...]] = {"name": (str,), "bags": (int,), "instances": (int,), "files": (dict,)}
-FILE_SCHEMA: Mapping[str, tuple[type, ...]] = {"bytes": (int,), "sha256": (str,), "blocks": (list,)}
+BROKEN = (KeyError, TypeError, ValueError, AttributeError)
 
 
 @dataclass(frozen=True)
@@ -186,60 +169,57 @@ def decoded(content: bytes) -> Manifest:
 
     Examples
     --------
-    >>> decoded(b"{}")
+    >>> decoded(b'{"format": "psimil store", "version": 2}')
     Traceback (most recent call last):
-    psimil.foundations.errors.InputError: manifest.json of the store is damaged: it lacks bags, ...
+    psimil.foundations.errors.InputError: manifest.json of the store is damaged: it lacks 'features'. ...
     """
     try:
-        value = json.loads(content) if len(content) <= MAX_BYTES else _refuse("it is too large")
+        facts = json.loads(content) if len(content) <= MAX_BYTES else _refuse("it is too large")
     except (ValueError, RecursionError):
         _refuse("it is not JSON" if content else "it is empty")
-    if isinstance(value, dict) and value.get("format") == FORMAT and isinstance(value.get("version"), int):
-        if value["version"] > VERSION:
-            raise InputError(f"the store has version {value['version']}; this psimil reads {VERSION}. Update psimil.")
-    if isinstance(value, dict) and value and value.get("version") != VERSION:
-        value = {"classes": list(ZERO_ONE), **value}
-    facts = _fields(value, SCHEMA, "it")
-    if facts["format"] != FORMAT or facts["version"] not in (1, VERSION):
+    version = facts.get("version") if isinstance(facts, dict) and facts.get("format") == FORMAT else None
+    if type(version) is int and version > VERSION:
+        raise InputError(f"the store has version {version}; this psimil reads {VERSION}. Update psimil.")
+    if version not in (1, VERSION):
         _refuse("it is not of a psimil store")
-    if facts["dtype"] not in DTYPES or facts["ids"] not in (TEXT, WHOLE) or not facts["finite"]:
-        _refuse("dtype, ids or finite have an unknown value")
-    D, names = _count(facts["features"], "features"), facts["feature_names"]
-    if names is not None and (len(names) != D or not all(isinstance(name, str) for name in names)):
-        _refuse(f"it has {D} features but other feature_names")
-    parts = tuple(_segment(segment, D, facts["dtype"]) for segment in facts["parts"])
-    if not parts or len({segment.name for segment in parts}) < len(parts):
-        _refuse("its parts are none or not distinct")
-    manifest = Manifest(
-        facts["dtype"],
-        D,
-        facts["ids"],
-        parts,
-        None if names is None else tuple(names),
-        _count(facts["generation"], "generation"),
-        _classes(facts["classes"]),
-    )
-    if (manifest.bags, manifest.instances) != (facts["bags"], facts["instances"]):
-        _refuse("its counts are not those of its parts")
-    if manifest.encoded() != content:
+    try:
+        manifest = _manifest(facts)
+    except InputError:
+        raise
+    except BROKEN as error:
+        missing = f"it lacks {error}" if isinstance(error, KeyError) else "it has a value of the wrong kind"
+        _refuse(missing)
+    if manifest.encoded() != content:  # nothing in it is unknown, and everything as it was written
         raise InputError(f"{MANIFEST} of the store was changed: its checksum differs. Import the data again.")
     return manifest
 
 
-def _classes(value: list[Any]) -> Classes:
-    if len(value) != 2 or not all(map(is_label, value)) or len({isinstance(label, str) for label in value}) > 1:
+def _manifest(facts: dict[str, Any]) -> Manifest:
+    """Of facts that were not looked at; one of BROKEN where something is missing or of another kind."""
+    D, dtype, ids, names = (facts[name] for name in ("features", "dtype", "ids", "feature_names"))
+    classes = facts["classes"] if facts["version"] == VERSION else ZERO_ONE
+    if dtype not in DTYPES or ids not in (TEXT, WHOLE):
+        _refuse("dtype or ids have an unknown value")
+    _count(D, "features")
+    if names is not None and (len(names) != D or not all(isinstance(name, str) for name in names)):
+        _refuse(f"it has {D} features but other feature_names")
+    parts = tuple(_segment(segment, D, dtype) for segment in facts["parts"])
+    if not parts or len({segment.name for segment in parts}) < len(parts):
+        _refuse("its parts are none or not distinct")
+    if not all(map(is_label, classes)) or len({isinstance(label, str) for label in classes}) > 1:
         _refuse("its classes are not two labels")
-    if value[0] == value[1]:
+    names, generation = None if names is None else tuple(names), _count(facts["generation"], "generation")
+    manifest = Manifest(dtype, D, ids, parts, names, generation, Classes(*classes))
+    if manifest.classes.negative == manifest.classes.positive:
         _refuse("its classes are the same")
-    return Classes(*value)
+    return manifest
 
 
 def _segment(value: Any, n_features: int, dtype: str) -> Segment:
-    facts = _fields(value, SEGMENT_SCHEMA, "a part")
-    name, bags, instances = facts["name"], _count(facts["bags"], "bags"), _count(facts["instances"], "instances")
+    name, bags, instances = value["name"], _count(value["bags"], "bags"), _count(value["instances"], "instances")
     if not SEGMENT.fullmatch(name):
         _refuse("a part has a name that is none")
-    files = {file: _digest(record, f"{name}/{file}") for file, record in facts["files"].items()}
+    files = {file: _digest(record, f"{name}/{file}") for file, record in value["files"].items()}
     if set(files) - {INSTANCE_LABELS} != {FEATURES, OFFSETS, LABELS, IDS}:
         _refuse(f"{name} lacks files or has unknown ones")
     for file, size in expected_bytes(bags, instances, n_features, dtype).items():
@@ -249,31 +229,15 @@ def _segment(value: Any, n_features: int, dtype: str) -> Segment:
 
 
 def _digest(value: Any, what: str) -> Digest:
-    facts = _fields(value, FILE_SCHEMA, what)
-    size, blocks = _count(facts["bytes"], f"{what} bytes"), facts["blocks"]
+    size, sha256, blocks = _count(value["bytes"], f"{what} bytes"), value["sha256"], value["blocks"]
     n_blocks = -(-size // BLOCK) if size > BLOCK else 0
-    if len(blocks) != n_blocks or not all(
-        isinstance(h, str) and SHA256.fullmatch(h) for h in (facts["sha256"], *blocks)
-    ):
+    if len(blocks) != n_blocks or not all(SHA256.fullmatch(digest) for digest in (sha256, *blocks)):
         _refuse(f"the checksums of {what} are none")
-    return Digest(size, facts["sha256"], tuple(blocks))
+    return Digest(size, sha256, tuple(blocks))
 
 
-def _fields(value: Any, schema: Mapping[str, tuple[type, ...]], what: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        _refuse(f"{what} is not an object")
-    for verb, names in (("lacks", set(schema) - set(value)), ("has unknown", set(value) - set(schema))):
-        if names:
-            _refuse(f"{what} {verb} {', '.join(sorted(names))}")
-    for name, kinds in schema.items():
-        if type(value[name]) not in kinds:
-            _refuse(f"{what} has {name} of the wrong kind")
-    found: dict[str, Any] = value
-    return found
-
-
-def _count(value: int, what: str) -> int:
-    if not 1 <= value <= MAX_COUNT:
+def _count(value: Any, what: str) -> int:
+    if type(value) is not int or not 1 <= value <= MAX_COUNT:
         _refuse(f"{what} is out of range")
     return value
 

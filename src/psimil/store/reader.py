@@ -105,8 +105,8 @@ class StoredBags(Bags):
         """(N, D) rows read from the files, slice by slice."""
         if not self._parts:
             return self._mapped
-        found = [FileRows(segment, check) for segment, check in zip(self._parts, self.checks, strict=True)]
-        return found[0] if len(found) == 1 else SegmentedRows(found)
+        segments = [FileRows(segment, check) for segment, check in zip(self._parts, self.checks, strict=True)]
+        return segments[0] if len(segments) == 1 else SegmentedRows(segments)
 
     def table(self) -> BagTable:
         """Bags, labels and names of the features as the commands take them."""
@@ -271,14 +271,14 @@ def _load(root: Path, segment: Segment, manifest: Manifest) -> _Loaded:
     offsets = np.fromfile(folder / OFFSETS, OFFSET_DTYPE)
     if offsets[0] != 0 or offsets[-1] != segment.instances or (offsets[1:] <= offsets[:-1]).any():
         raise changed(f"{segment.name}/{OFFSETS}", "it does not fit the instances")
-    found = {
+    labels_of = {
         name: np.fromfile(folder / name, LABEL_DTYPE) for name in (LABELS, INSTANCE_LABELS) if name in segment.files
     }
-    for name, labels in found.items():
+    for name, labels in labels_of.items():
         if labels.min() < UNKNOWN or labels.max() > 1:
             raise changed(f"{segment.name}/{name}", "it has labels that are not 0, 1 or -1")
     ids = _ids(folder, segment, manifest)
-    return _Loaded(X, np.diff(offsets), found[LABELS], found.get(INSTANCE_LABELS), ids)
+    return _Loaded(X, np.diff(offsets), labels_of[LABELS], labels_of.get(INSTANCE_LABELS), ids)
 
 
 def _checks(root: Path, segment: Segment) -> dict[str, BlockCheck]:

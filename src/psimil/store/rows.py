@@ -70,10 +70,10 @@ class SegmentedRows:
         """Rows for a slice, a mask or row numbers, one row for an integer; after a comma, columns."""
         if isinstance(key, tuple):
             rows, *columns = key
-            found: Array = (
+            numbers: Array = (
                 self[rows][(..., *columns)] if isinstance(rows, (int, np.integer)) else self[rows][:, *columns]
             )
-            return found
+            return numbers
         if isinstance(key, (int, np.integer)):
             row: Array = self._taken(np.array([range(len(self))[int(key)]]))[0]
             return row
@@ -146,5 +146,5 @@ class FileRows:
         count = max(0, stop - start) * self.shape[1]
         if self._check is not None:
             self._check.before(self._offset + start * row, self._offset + max(start, stop) * row)
-        found = np.fromfile(self._file, self.dtype, count, offset=self._offset + start * row)
-        return found.reshape(-1, self.shape[1])
+        numbers = np.fromfile(self._file, self.dtype, count, offset=self._offset + start * row)
+        return numbers.reshape(-1, self.shape[1])

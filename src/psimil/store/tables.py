@@ -8,30 +8,27 @@ from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from psimil.data.archives import Archive
-from psimil.data.bagtable import BagTable, Source, in_memory
+from psimil.data.bagtable import BAG, BagTable, Source, TableOptions, in_memory
 from psimil.data.chunks import DELIMITED, PARQUET, csv_chunks, parquet_chunks
 from psimil.data.feature_choice import Names, chosen_columns
 from psimil.data.tabular import Table
-from psimil.datasets.slides import SLIDE, SlideFolder, is_slides
-from psimil.datasets.torchmil_folder import TorchmilFolder, is_torchmil
+from psimil.datasets.labelled import table_of
+from psimil.datasets.torchmil_folder import is_torchmil
 from psimil.files.paths import as_path
 from psimil.foundations.errors import DataWarning, InputError, MissingFile
 from psimil.foundations.phases import tell
 from psimil.model.labels import Classes
-from psimil.store.bag_folders import Progress, folder_table, import_folder, one_set
+from psimil.store.bag_folders import Progress, import_folder, open_folder, refuse_options, refuse_position
 from psimil.store.manifest import Manifest, is_store, read_manifest
 from psimil.store.reader import open_store
 from psimil.store.writer import StoreWriter
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 __all__ = ["import_bags", "read_bags"]
-
-BAG = "bag"  # column of the bag ids, unless another is named
 
 
 def read_bags(
@@ -97,33 +94,23 @@ def read_bags(
     (['b', 'a'], [1, 0], ('size', 'mass'))
     """
     path = as_path(path)
-    if path.is_dir() and not is_store(path) and is_torchmil(path):
-        _refuse({"bag": None if bag == BAG else bag, "drop": drop, "positive": positive}, f"{path.name} is a folder")
-        folders = {"label": label, "instance_label": instance_label, "position": position}
-        folder = TorchmilFolder(path, one_set(features), split, **folders, labels_optional=labels_optional)
-        return _of_classes(
-            folder_table(folder, path.name, optional=labels_optional), path.name, classes, labels_optional
-        )
-    _refuse({"split": split}, f"{path.name} is no folder of bags with splits")
-    if position is not None and (path.is_dir() or path.name.endswith(".npz")):
-        raise InputError(
-            f'{path.name} has no column "{position}". Give positions in a .csv, .tsv, .txt or .parquet file.'
-        )
+    options = TableOptions(bag, label, instance_label, features, drop, position, positive, classes, labels_optional)
+    if path.is_dir() and not is_store(path):
+        folder = open_folder(path, options, split)
+        if folder is None:
+            known = "a file, a torchmil folder, a folder of slides, or a store of psimil data import"
+            raise InputError(f"{path.name} is a directory. Name {known}.")
+        optional = labels_optional or not folder.has_labels
+        table = table_of(folder, path.name, folder.classes, labels_optional=optional)
+        return _of_classes(table, path.name, options)
+    refuse_options({"split": split}, f"{path.name} is no folder of bags with splits")
+    if path.is_dir() or path.name.endswith(".npz"):
+        refuse_position(path, options)
     if path.is_dir():
-        if is_store(path):
-            columns = {"bag": None if bag == BAG else bag, "label": label, "instance_label": instance_label}
-            _refuse(columns | {"positive": positive}, f"{path.name} is a store, which has its labels and ids")
-            return _of_store(open_store(path).table(), path.name, features, drop, classes, optional=labels_optional)
-        if is_slides(path):
-            chosen = {"instance_label": instance_label, "features": features, "drop": drop}
-            _refuse(chosen, f"{path.name} is a folder of slides, not a table")
-            options: dict[str, Any] = {"positive": positive, "classes": classes, "optional": labels_optional}
-            return SlideFolder(path, bag=SLIDE if bag == BAG else bag, label=label, **options).table()
-        known = "a file, a torchmil folder, a folder of slides, or a store of psimil data import"
-        raise InputError(f"{path.name} is a directory. Name {known}.")
-    labels = {"positive": positive, "classes": classes, "optional": labels_optional}
-    columns = {"bag": bag, "label": label, "instance_label": instance_label, "position": position}
-    return in_memory(_source(path, columns, features, drop, labels, at_once=True))
+        columns = {"bag": options.named_bag, "label": label, "instance_label": instance_label, "positive": positive}
+        refuse_options(columns, f"{path.name} is a store, which has its labels and ids")
+        return _of_store(open_store(path).table(), path.name, options)
+    return in_memory(_source(path, options, at_once=True))
 
 
 def import_bags(
@@ -183,102 +170,69 @@ def import_bags(
     (2, 3, ('size',))
     """
     source, store = as_path(source, "source"), as_path(store, "store")
-    columns = {"bag": bag, "label": label, "instance_label": instance_label}
-    options: dict[str, Any] = {"dtype": dtype, "append": append, "overwrite": overwrite}
+    options = TableOptions(
+        bag, label, instance_label, features, drop, positive=positive, labels_optional=is_torchmil(source)
+    )
+    writing: dict[str, Any] = {"dtype": dtype, "append": append, "overwrite": overwrite}
     steps = progress or (lambda total: nullcontext(lambda note: None))
     if source.is_dir():
-        given: dict[str, Any] = {"bag": None if bag == BAG else bag, "positive": positive}
-        if is_torchmil(source):
-            _refuse(
-                given | {"labels": labels, "drop": drop}, f"{source.name} is a torchmil folder, which has its labels"
-            )
-            folder: TorchmilFolder | SlideFolder = TorchmilFolder(
-                source, one_set(features), split, label=label, instance_label=instance_label, labels_optional=True
-            )
-        else:
-            if not is_slides(source):
-                kinds = "a folder features (torchmil) nor .h5 or .pt files (CLAM, TRIDENT)"
-                raise InputError(f"{source.name} has neither {kinds}.")
-            folder = SlideFolder(source, labels, **given | {"bag": given["bag"] or SLIDE, "label": label})
-            refused = {"instance_label": instance_label, "features": features, "split": split, "drop": drop}
-            _refuse(refused, f"{source.name} is a folder of bags, not a table")
-        return import_folder(folder, store, options, steps)
+        folder = open_folder(source, options, split, labels)
+        if folder is None:
+            kinds = "a folder features (torchmil) nor .h5 or .pt files (CLAM, TRIDENT)"
+            raise InputError(f"{source.name} has neither {kinds}.")
+        return import_folder(folder, store, writing, steps)
     if source.exists() and not source.is_file():
         raise InputError(f"{source.name} is not a regular file, which can be read twice. Copy it to one.")
-    _refuse({"labels": labels}, f"{source.name} is no folder of slides")
-    _refuse({"split": split}, f"{source.name} is no folder of bags with splits")
+    refuse_options({"labels": labels}, f"{source.name} is no folder of slides")
+    refuse_options({"split": split}, f"{source.name} is no folder of bags with splits")
     old = read_manifest(store) if append else None
-    if features is None and old is not None and old.feature_names is not None:
-        features = old.feature_names
-    found = _source(source, columns, features, drop, {"positive": positive})
-    return _import_table(found, store, options, steps)
+    if features is None and old is not None:
+        options = replace(options, features=old.feature_names)
+    return _import_table(_source(source, options), store, writing, steps)
 
 
-def _source(
-    path: Path,
-    columns: dict[str, Any],
-    features: Names,
-    drop: Names,
-    labels: dict[str, Any],
-    *,
-    at_once: bool = False,
-) -> Source:
+def _source(path: Path, options: TableOptions, *, at_once: bool = False) -> Source:
     """The bags of a file, which is read into memory at once or chunk by chunk."""
     if not path.exists():
         raise MissingFile(f"{path.name} was not found. Check the path.")
     if path.name.endswith(".npz"):
-        return Archive(path, features, drop, at_once=at_once, **labels)
+        return Archive(path, options, at_once=at_once)
     if path.name.endswith(DELIMITED):
-        chunks = partial(csv_chunks, path, columns["bag"], at_once=at_once)
+        chunks = partial(csv_chunks, path, options.bag, at_once=at_once)
     elif path.name.endswith(PARQUET):
         chunks = partial(parquet_chunks, path, at_once=at_once)
     else:
         raise InputError(f"{path.name}: unknown kind of table. Give a .csv, .tsv, .txt, .parquet or .npz file.")
-    held = list(chunks()) if at_once else []
-    return Table(
-        lambda: iter(held) if at_once else _told(chunks()),
-        path.name,
-        features=features,
-        drop=drop,
-        **columns,
-        **labels,
-    )
+    chunks_read = list(chunks()) if at_once else []
+    return Table(lambda: iter(chunks_read) if at_once else _counted(chunks()), path.name, options)
 
 
-def _told(chunks: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
-    """The chunks of a table, told one by one: they are read once to count them, and once more to keep them."""
+def _counted(chunks: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+    """The chunks of a table, with signs of progress: they are read once to count them, and once more to keep them."""
     for number, chunk in enumerate(chunks, start=1):
         tell("parts read", number)
         yield chunk
 
 
-def _refuse(given: Mapping[str, Any], why: str) -> None:
-    """Refuse options that would have no effect."""
-    for option, value in given.items():
-        if value is not None:
-            raise InputError(f"{why}: {option}={value!r} would have no effect. Leave it out.")
-
-
-def _of_store(
-    table: BagTable, name: str, features: Names, drop: Names, classes: Classes | None, *, optional: bool
-) -> BagTable:
+def _of_store(table: BagTable, name: str, options: TableOptions) -> BagTable:
     """The table of a store, whose features and classes are those that were imported."""
     names = list(table.feature_names)
-    if chosen_columns(names, name, (), features, drop) != names:
+    if chosen_columns(names, name, (), options.features, options.drop) != names:
         raise InputError(f"{name} is a store, which has its features. Choose them when you import: psimil data import.")
-    return _of_classes(table, name, classes, optional)
+    return _of_classes(table, name, options)
 
 
-def _of_classes(table: BagTable, name: str, classes: Classes | None, optional: bool) -> BagTable:
+def _of_classes(table: BagTable, name: str, options: TableOptions) -> BagTable:
     """The table, whose labels are those of a model; without them where they are not, if they are optional."""
-    if classes is not None and table.y is not None and table.classes != classes:
-        ours, theirs = (f"{pair.negative!r} and {pair.positive!r} (positive)" for pair in (table.classes, classes))
-        message = f"the labels of {name} are {ours}, those of the model {theirs}"
-        if not optional:
-            raise InputError(f"{message}. Import the data again.")
-        warnings.warn(f"labels are not used: {message}.", DataWarning, stacklevel=3)
-        return replace(table, y=None)
-    return table
+    classes = options.classes
+    if classes is None or table.y is None or table.classes == classes:
+        return table
+    ours, theirs = (f"{pair.negative!r} and {pair.positive!r} (positive)" for pair in (table.classes, classes))
+    message = f"the labels of {name} are {ours}, those of the model {theirs}"
+    if not options.labels_optional:
+        raise InputError(f"{message}. Import the data again.")
+    warnings.warn(f"labels are not used: {message}.", DataWarning, stacklevel=3)
+    return replace(table, y=None)
 
 
 def _import_table(table: Source, store: str | Path, options: dict[str, Any], steps: Progress) -> Manifest:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-import secrets
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from psimil.files.atomic import REASONS, atomic_write, flush_folder
-from psimil.files.folders import lock_folder
-from psimil.files.paths import as_path
+from psimil.files.paths import as_path, lock_folder, take_folder
 from psimil.foundations.errors import InputError, OutputError
 from psimil.store.manifest import MANIFEST, SEGMENT, Manifest, is_store, read_manifest
 
@@ -51,7 +49,9 @@ class Transaction:
         self.earlier = self._earlier(append, overwrite)
         self._fresh = not is_store(self.path)
         with self.explained():
-            self._root, self._lock = self._new_folder() if self._fresh else (self.path, lock_folder(self.path))
+            digest = hashlib.sha256(os.fsencode(self.path.name)).hexdigest()[:8]
+            self._root = self.path.parent / f".psimil-{digest}.tmp" if self._fresh else self.path
+            self._lock = take_folder(self._root) if self._fresh else lock_folder(self._root)
             if self._lock is None:
                 raise OutputError(
                     f"cannot write {self._name}: another process is writing to it. Wait until it is done."
@@ -121,21 +121,6 @@ class Transaction:
             return read_manifest(self.path)
         except InputError:
             return None
-
-    def _new_folder(self) -> tuple[Path, int | None]:
-        """A locked hidden folder beside the target; those of killed writers go."""
-        prefix = f".psimil-{hashlib.sha256(os.fsencode(self.path.name)).hexdigest()[:8]}-"
-        for left in self.path.parent.glob(f"{prefix}*.tmp"):
-            if left.is_dir() and (lock := lock_folder(left)) is not None:
-                shutil.rmtree(left, ignore_errors=True)
-                os.close(lock)
-        while True:
-            folder = self.path.parent / f"{prefix}{secrets.token_hex(8)}.tmp"
-            folder.mkdir()
-            with suppress(FileNotFoundError):
-                lock = lock_folder(folder)
-                if lock is not None:
-                    return folder, lock  # else another writer took it for abandoned before it was locked
 
 
 def _remove_unnamed(root: Path, manifest: Manifest) -> None:

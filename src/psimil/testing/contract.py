@@ -80,7 +80,7 @@ def mil_checks(
     """
     demand_estimator(estimator)
     modules = [*ALWAYS, *([of_instances] if instances else []), *([of_uncertainty] if uncertainty else [])]
-    subject = Subject(estimator, instances)
+    subject = Subject(estimator, instances, uncertainty)
     checks = {name: check for module in modules for name, check in _named(module).items() if applies(check, subject)}
     return ((name, partial(_run, name, check, subject)) for name, check in checks.items())
 

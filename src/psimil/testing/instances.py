@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from psimil.testing.expectations import ROUNDING, close, close_bags, demand, needs_fit, probable, ranks, refuses, same
+from psimil.testing.expectations import ROUNDING, close, close_bags, demand, probable, ranks
 from psimil.testing.subject import Subject, easy_problem, needs, positive
 
 
@@ -22,25 +22,6 @@ def check_instances_length(subject: Subject) -> None:
 def check_instances_range(subject: Subject) -> None:
     """Probabilities of instances are finite and in [0, 1]."""
     probable(np.concatenate(subject.expected_instances), "probabilities of instances")
-
-
-def check_instances_unfitted(subject: Subject) -> None:
-    """predict_instances before a fit is a NotFittedError."""
-    needs_fit(subject.fresh().predict_instances, subject.bags, what="predict_instances")
-
-
-def check_instances_n_features(subject: Subject) -> None:
-    """predict_instances refuses another number of features, and NaN."""
-    refuses(subject.fitted.predict_instances, [np.ones((2, 4))], what="predict_instances with 4 features")
-    refuses(subject.fitted.predict_instances, [np.full((2, 3), np.nan)], what="predict_instances with NaN")
-
-
-def check_instances_repeated(subject: Subject) -> None:
-    """predict_instances asked twice says the same, and leaves its bags alone."""
-    held = subject.unseen
-    first, second = (np.concatenate(subject.fitted.predict_instances(held)) for _ in range(2))
-    same(first, second, "predict_instances asked twice")
-    same(np.concatenate(held), np.concatenate(subject.unseen), "bags after predict_instances")
 
 
 def check_instances_rank(subject: Subject) -> None:
@@ -82,18 +63,6 @@ def check_instances_follow_their_rows(subject: Subject) -> None:
     moved = [bag[order] for bag, order in zip(subject.unseen, orders, strict=True)]
     expected = [part[order] for part, order in zip(subject.expected_instances, orders, strict=True)]
     close_bags(subject.fitted.predict_instances(moved), expected, "instances in another order")
-
-
-def check_instances_follow_their_bags(subject: Subject) -> None:
-    """Bags in another order give the same arrays in that order."""
-    found = subject.fitted.predict_instances(subject.unseen[::-1])
-    close_bags(found, subject.expected_instances[::-1], "instances of bags in another order")
-
-
-def check_instances_subset_invariance(subject: Subject) -> None:
-    """The instances of a bag are judged alone as they are in company."""
-    alone = [subject.fitted.predict_instances([bag])[0] for bag in subject.unseen]
-    close_bags(alone, subject.expected_instances, "instances of a bag alone")
 
 
 def check_equal_instances(subject: Subject) -> None:

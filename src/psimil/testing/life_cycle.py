@@ -11,8 +11,8 @@ from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from psimil.testing.expectations import demand, needs_fit, refuses, same
-from psimil.testing.subject import Subject, needs, positive
+from psimil.testing.expectations import demand, needs_fit, refuses, same, same_bags
+from psimil.testing.subject import Subject, answers, needs, positive
 
 
 def check_estimator_repr(subject: Subject) -> None:
@@ -91,12 +91,12 @@ def check_fit_leaves_parameters(subject: Subject) -> None:
     """Fit changes no parameter."""
     made = subject.fresh()
     before = made.get_params(deep=False)
-    told = repr(before)
+    written = repr(before)
     made.fit(subject.bags, subject.y)
     after = made.get_params(deep=False)
     changed = [name for name, value in before.items() if after[name] is not value]
     demand(not changed, f"fit replaces {changed}")
-    demand(repr(after) == told, "fit changes the inside of a parameter")
+    demand(repr(after) == written, "fit changes the inside of a parameter")
 
 
 def check_unfitted(subject: Subject) -> None:
@@ -164,9 +164,9 @@ def check_failed_fit_keeps_the_model(subject: Subject) -> None:
 
 def check_deep_copy(subject: Subject) -> None:
     """A deep copy, made by the protocol that pickle uses, predicts the same and shares nothing with its original."""
-    held = copy.deepcopy(subject.fitted)
-    same(positive(held, subject.unseen), subject.expected, "from a deep copy")
-    held.fit(subject.bags, 1 - subject.y)
+    copied = copy.deepcopy(subject.fitted)
+    same(positive(copied, subject.unseen), subject.expected, "from a deep copy")
+    copied.fit(subject.bags, 1 - subject.y)
     same(positive(subject.fitted, subject.unseen), subject.expected, "after the copy was fitted to other labels")
 
 
@@ -184,8 +184,8 @@ def check_save_load(subject: Subject) -> None:
         subject.fitted.save(path)
         loaded = type(subject.estimator).load(path)
     for method in subject.methods():
-        found, expected = (getattr(model, method)(subject.unseen) for model in (loaded, subject.fitted))
-        same(found, expected, f"{method} of the loaded model")
+        found, expected = (answers(model, method, subject.unseen) for model in (loaded, subject.fitted))
+        same_bags(found, expected, f"{method} of the loaded model")
 
 
 @needs("save", "load")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from psimil.testing.expectations import ROUNDING, close, demand, probable, ranks, same
-from psimil.testing.subject import Subject, easy_problem, needs, positive
+from psimil.testing.expectations import ROUNDING, close, close_bags, demand, probable, ranks, same
+from psimil.testing.subject import Subject, answers, easy_problem, needs, positive
 
 
 def check_proba_shape(subject: Subject) -> None:
@@ -93,9 +93,9 @@ def check_bag_order_invariance(subject: Subject) -> None:
     """Predictions follow their bags, in whatever order these come."""
     order = np.random.default_rng(0).permutation(12)
     for method in subject.methods():
-        ask = getattr(subject.fitted, method)
-        straight, shuffled = ask(subject.unseen), ask([subject.unseen[k] for k in order])
-        close(shuffled, np.asarray(straight)[order], f"{method} of shuffled bags")
+        straight = answers(subject.fitted, method, subject.unseen)
+        shuffled = answers(subject.fitted, method, [subject.unseen[k] for k in order])
+        close_bags(shuffled, [straight[k] for k in order], f"{method} of shuffled bags")
 
 
 def check_instance_order_invariance(subject: Subject) -> None:
@@ -108,9 +108,8 @@ def check_instance_order_invariance(subject: Subject) -> None:
 def check_methods_subset_invariance(subject: Subject) -> None:
     """A bag is judged alone as it is in company."""
     for method in subject.methods():
-        ask = getattr(subject.fitted, method)
-        alone = np.concatenate([ask([bag]) for bag in subject.unseen])
-        close(alone, ask(subject.unseen), f"{method} one by one")
+        alone = [answers(subject.fitted, method, [bag])[0] for bag in subject.unseen]
+        close_bags(alone, answers(subject.fitted, method, subject.unseen), f"{method} one by one")
 
 
 def check_company_of_extremes(subject: Subject) -> None:

@@ -18,6 +18,8 @@ Array = NDArray[Any]
 Check = Callable[["Subject"], None]
 AnyCheck = TypeVar("AnyCheck", bound=Check)
 
+METHODS = ("predict", "predict_proba", "decision_function", "predict_instances", "predict_dist")
+
 
 @dataclass(frozen=True)
 class Example:
@@ -29,8 +31,8 @@ class Example:
 
 
 @cache
-def easy_problem(seed: int = 0, n_bags: int = 16, n_features: int = 3) -> Example:
-    """Bags of one to four instances; the positive instances stand out in the last feature, by four units.
+def easy_problem(seed: int = 0, n_bags: int = 16) -> Example:
+    """Bags of one to four instances with three features; positive instances stand out in the last one, by four units.
 
     The arrays are shared: copy them before they go anywhere.
 
@@ -46,7 +48,7 @@ def easy_problem(seed: int = 0, n_bags: int = 16, n_features: int = 3) -> Exampl
     for label in y:
         size = int(rng.integers(1, 5))
         witness = label * (rng.permutation(size) < max(1, size // 2)).astype(np.int64)
-        bag = rng.standard_normal((size, n_features))
+        bag = rng.standard_normal((size, 3))
         bag[:, -1] += 4.0 * witness
         bags.append(bag)
         y_instances.append(witness)
@@ -60,7 +62,7 @@ class Subject:
     Parameters
     ----------
     estimator : unfitted; every fit is that of a copy.
-    instances : whether its ``predict_instances`` is tested, too.
+    instances, uncertainty : whether its ``predict_instances`` and ``predict_dist`` are tested, too.
 
     Examples
     --------
@@ -72,6 +74,7 @@ class Subject:
 
     estimator: Any
     instances: bool = True
+    uncertainty: bool = True
 
     @property
     def bags(self) -> list[Array]:
@@ -126,8 +129,9 @@ class Subject:
         return self.fresh() if points is None else self.fresh(inducing_points=change(np.asarray(points)))
 
     def methods(self) -> list[str]:
-        """Prediction methods that the estimator has, bag by bag in and bag by bag out."""
-        return [name for name in ("predict", "predict_proba", "decision_function") if hasattr(self.estimator, name)]
+        """Prediction methods that the estimator has and that are tested, bag by bag in and bag by bag out."""
+        left_out = {"predict_instances": not self.instances, "predict_dist": not self.uncertainty}
+        return [name for name in METHODS if hasattr(self.estimator, name) and not left_out.get(name)]
 
     def parameters(self) -> set[str]:
         """Names of the arguments of __init__."""
@@ -156,6 +160,12 @@ def demand_estimator(estimator: Any) -> None:
 def positive(estimator: Any, bags: Any) -> Array:
     """(B,) probability of label 1."""
     return np.asarray(estimator.predict_proba(bags))[:, 1]
+
+
+def answers(estimator: Any, method: str, bags: Any) -> list[Array]:
+    """What a prediction method says about each bag; probability and standard deviation of ``predict_dist``."""
+    answer = getattr(estimator, method)(bags)
+    return list(np.column_stack([answer.prob, answer.std]) if method == "predict_dist" else answer)
 
 
 def needs(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from psimil.testing.expectations import ROUNDING, close, demand, needs_fit, probable, refuses, same
+from psimil.testing.expectations import ROUNDING, close, demand, probable, same
 from psimil.testing.subject import Array, Subject, needs
 
 NUMBERS = ("prob", "std", "lower", "upper")
@@ -19,17 +19,6 @@ def check_dist_shapes(subject: Subject) -> None:
 def check_dist_agrees_with_proba(subject: Subject) -> None:
     """prob is what predict_proba says."""
     close(subject.expected_dist.prob, subject.expected, "prob of predict_dist")
-
-
-def check_dist_unfitted(subject: Subject) -> None:
-    """predict_dist before a fit is a NotFittedError."""
-    needs_fit(subject.fresh().predict_dist, subject.bags, what="predict_dist")
-
-
-def check_dist_n_features(subject: Subject) -> None:
-    """predict_dist refuses another number of features, and NaN."""
-    refuses(subject.fitted.predict_dist, [np.ones((2, 4))], what="predict_dist with 4 features")
-    refuses(subject.fitted.predict_dist, [np.full((2, 3), np.nan)], what="predict_dist with NaN")
 
 
 def check_std_not_negative(subject: Subject) -> None:
@@ -48,24 +37,10 @@ def check_std_somewhere(subject: Subject) -> None:
 
 
 def check_dist_repeated(subject: Subject) -> None:
-    """predict_dist asked twice says the same, and leaves its bags alone."""
-    held = subject.unseen
-    first, second = (subject.fitted.predict_dist(held) for _ in range(2))
+    """predict_dist asked twice says the same."""
+    first, second = (subject.fitted.predict_dist(subject.unseen) for _ in range(2))
     for name in NUMBERS:
         same(getattr(first, name), getattr(second, name), f"{name} asked twice")
-    same(np.concatenate(held), np.concatenate(subject.unseen), "bags after predict_dist")
-
-
-def check_std_follows_bags(subject: Subject) -> None:
-    """Standard deviations follow their bags, in whatever order these come."""
-    found = subject.fitted.predict_dist(subject.unseen[::-1]).std
-    close(found, subject.expected_dist.std[::-1], "std of bags in another order")
-
-
-def check_std_subset_invariance(subject: Subject) -> None:
-    """A bag is as uncertain alone as it is in company."""
-    alone = [subject.fitted.predict_dist([bag]).std[0] for bag in subject.unseen]
-    close(alone, subject.expected_dist.std, "std one by one")
 
 
 def check_interval_range(subject: Subject) -> None:

@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 
-from psimil.files.folders import lock_folder
+from psimil.files.paths import lock_folder
 from psimil.files.rundir import BUSY, explained
 from psimil.foundations.errors import OutputError
 

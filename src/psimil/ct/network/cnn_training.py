@@ -31,7 +31,7 @@ from psimil.files.paths import as_path
 from psimil.files.sealed import checksum
 from psimil.foundations.errors import InputError
 from psimil.foundations.numbers import above_zero, at_least
-from psimil.paper.baselines.network_training import hold_out
+from psimil.paper.baselines.attention import hold_out
 
 Array = NDArray[Any]
 

@@ -5,7 +5,7 @@ All are scikit-learn classifiers of bags, as :class:`psimil.PsiVGPMIL` is. :clas
 """
 
 from psimil.paper.baselines.attention import AttentionMIL
-from psimil.paper.baselines.smoothing import Smoothing
+from psimil.paper.baselines.network import Smoothing
 from psimil.paper.baselines.statistics import BagForest, BagSVM, MeanPooling, bag_statistics
 
 __all__ = ["AttentionMIL", "BagForest", "BagSVM", "MeanPooling", "Smoothing", "bag_statistics"]

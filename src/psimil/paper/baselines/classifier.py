@@ -80,17 +80,15 @@ class BagClassifier(ClassifierMixin, BaseEstimator):
         if y is None:
             raise InputError("fit needs bag labels: fit(bags, y). requires y to be passed, but the target y is None")
         self._check_parameters()
-        found = read_bags(bags, bag_ids)
-        classes, T = read_labels(y, found, from_rows=bag_ids is not None)
+        bags = read_bags(bags, bag_ids)
+        classes, T = read_labels(y, bags, from_rows=bag_ids is not None)
         rng = read_random_state(self.random_state)
         positive, negative = int(T.sum()), int((1 - T).sum())
-        self.scaling_ = Scaling.fit(found.X)
+        self.scaling_ = Scaling.fit(bags.X)
         self.classes_ = np.array(classes)
-        self.n_features_in_, self._feature_names = found.n_features, found.feature_names
+        self.n_features_in_, self._feature_names = bags.n_features, bags.feature_names
         one_label = not (positive and negative)
-        self.model_ = (
-            Prevalence(positive, negative) if one_label else self._train(_scaled(found, self.scaling_), T, rng)
-        )
+        self.model_ = Prevalence(positive, negative) if one_label else self._train(_scaled(bags, self.scaling_), T, rng)
         return self
 
     def decision_function(self, bags: Any, *, bag_ids: Any = None) -> Array:
@@ -125,8 +123,8 @@ class BagClassifier(ClassifierMixin, BaseEstimator):
         """The caller's bags in the standardised features of the training set."""
         if not hasattr(self, "model_"):
             raise NotFitted("this model is not fitted. Call fit() first.")
-        found = read_bags(bags, bag_ids, what="prediction set")
-        return _scaled(features_of(found, self.n_features_in_, self._feature_names), self.scaling_)
+        bags = read_bags(bags, bag_ids, what="prediction set")
+        return _scaled(features_of(bags, self.n_features_in_, self._feature_names), self.scaling_)
 
 
 def _scaled(bags: Bags, scaling: Scaling) -> Bags:

@@ -45,8 +45,8 @@ def bag_statistics(bags: Any) -> Array:
     array([[2., 1., 1., 3.],
            [5., 0., 5., 5.]])
     """
-    found = read_bags(bags)
-    X, starts, sizes = np.asarray(found.X, dtype=np.float64), found.offsets[:-1], found.sizes
+    bags = read_bags(bags)
+    X, starts, sizes = np.asarray(bags.X, dtype=np.float64), bags.offsets[:-1], bags.sizes
     mean = np.add.reduceat(X, starts, axis=0) / sizes[:, None]
     deviation = X - np.repeat(mean, sizes, axis=0)
     std = np.sqrt(np.add.reduceat(deviation**2, starts, axis=0) / sizes[:, None])

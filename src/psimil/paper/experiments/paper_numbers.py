@@ -5,15 +5,12 @@ from __future__ import annotations
 from functools import cache
 from importlib.resources import files
 from itertools import combinations_with_replacement
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 
 from psimil.foundations.errors import InputError
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 COUNTS = ("n_features", "n_inducing")
 REACH = 6.0  # standard deviations around the mean in which fold accuracies are sought
@@ -83,8 +80,6 @@ def possible_counts(mean: float, sd: float, sizes: ArrayLike, digits: int = 4) -
 
 @cache
 def _all_tables() -> pd.DataFrame:
-    import pandas as pd
-
     types = dict.fromkeys(("dataset", "model", "metric", "source", "column", "value"), "object")
     types |= dict.fromkeys(COUNTS, "Int64") | {"mean": "float64", "sd": "float64"}
     with (files("psimil.paper.experiments") / "data" / "paper_tables.csv").open(encoding="utf-8") as stream:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any
 
 from psimil.datasets.ich import CNNS
 from psimil.foundations.errors import InputError
@@ -88,10 +87,6 @@ class Job:
     def seed(self) -> int:
         """Seed of the fit: the same for every model that meets the same bags."""
         return 1000 * self.repeat + self.split
-
-    def as_dict(self) -> dict[str, Any]:
-        """The fields, for JSON."""
-        return asdict(self)
 
 
 def plan(experiment: str, protocol: str, *, quick: bool = False, models: Sequence[str] = ()) -> list[Job]:

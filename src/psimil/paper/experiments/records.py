@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 from zipfile import BadZipFile
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from psimil.files.atomic import atomic_write
@@ -18,9 +19,6 @@ from psimil.files.workdir import Workdir, open_workdir
 from psimil.foundations.errors import InputError
 from psimil.paper.experiments.plans import Job
 from psimil.paper.experiments.trial import Trial
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 Array = NDArray[Any]
 
@@ -43,8 +41,8 @@ class Records(Workdir):
         for number, arrays in enumerate(trial.predictions):
             atomic_write(self._predictions(job, number), partial(_savez, arrays))
         if trial.history:
-            self.write_table(f"history/{job.key}.csv", _frame(trial.history))
-        text = json.dumps({"job": job.as_dict(), "rows": [_plain(row) for row in trial.rows]}, allow_nan=False)
+            self.write_table(f"history/{job.key}.csv", pd.DataFrame(trial.history))
+        text = json.dumps({"job": asdict(job), "rows": [_plain(row) for row in trial.rows]}, allow_nan=False)
         atomic_write(self._fit(job), lambda stream: stream.write(text.encode()))
 
     def rows(self, jobs: Sequence[Job]) -> pd.DataFrame:
@@ -52,7 +50,7 @@ class Records(Workdir):
         rows = [row for job in jobs if self.has(job) for row in self._read(job)["rows"]]
         if not rows:
             raise InputError("no fit has finished yet.")
-        return _frame(rows)
+        return pd.DataFrame(rows)
 
     def predictions(self, jobs: Sequence[Job]) -> Iterator[tuple[dict[str, Any], dict[str, Array]]]:
         """(row, arrays) of every finished measurement."""
@@ -65,12 +63,12 @@ class Records(Workdir):
     def _read(self, job: Job) -> dict[str, Any]:
         path = self._fit(job)
         try:
-            found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-            if found["job"] != job.as_dict() or not isinstance(found["rows"], list):
+            record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            if record["job"] != asdict(job) or not isinstance(record["rows"], list):
                 raise ValueError("it is of another fit")
         except (ValueError, KeyError, TypeError) as error:
             raise InputError(f"{path.name} is damaged ({error}). Delete it; the fit will be repeated.") from error
-        return found
+        return record
 
     def _arrays(self, job: Job, number: int) -> dict[str, Array]:
         path = self._predictions(job, number)
@@ -106,12 +104,6 @@ def open_records(path: Path, experiment: str, *, quick: bool, overwrite: bool = 
 
 def _savez(arrays: dict[str, Array], stream: BinaryIO) -> None:
     np.savez(stream, allow_pickle=False, **arrays)
-
-
-def _frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
-    import pandas as pd
-
-    return pd.DataFrame(rows)
 
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:

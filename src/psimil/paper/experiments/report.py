@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from psimil.datasets import authors_mnist_bags, load_mnist
 from psimil.figures import (
@@ -27,17 +28,14 @@ from psimil.figures import (
 )
 from psimil.foundations.logistic import sigmoid
 from psimil.paper.experiments.cohorts import load_cohort
+from psimil.paper.experiments.figures import bars_table, plot_bars, plot_time_auc, time_auc_table
 from psimil.paper.experiments.plans import LARGE, Job
 from psimil.paper.experiments.records import Records
 from psimil.paper.experiments.scores import restored
 from psimil.paper.experiments.summary import cnn_table, paired_tests, score_table, selected, time_table
 from psimil.paper.experiments.trial_data import CROSS_VALIDATION, split_of, split_rows
-from psimil.paper.figures import bars_table, plot_bars, plot_time_auc, time_auc_table
 from psimil.results.referral_curve import referral_curve
 from psimil.results.render import to_latex, to_markdown
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 SHOWN = ("gvgpmil", "vgpmil")  # whose prediction is drawn: the first that was run
 TITLES = {
@@ -76,8 +74,6 @@ def write_report(records: Records, jobs: Sequence[Job], directory: str | None) -
 
 def write_splits(records: Records, jobs: Sequence[Job], directory: str | None) -> None:
     """Which bags taught, stopped and were measured in every split; not for ICH files of a user, which are the split."""
-    import pandas as pd
-
     job = jobs[0]
     if job.experiment == "ich" and job.protocol != "nested":
         return
@@ -154,7 +150,7 @@ def _illustrate(records: Records, jobs: Sequence[Job], directory: str | None) ->
     if found is None:
         return
     folder = records.path / "figures"
-    history = _history(records.path / "history" / f"{found.key}.csv")
+    history = pd.read_csv(records.path / "history" / f"{found.key}.csv").to_dict("records")
     save_figure(plot_history(history, ax=new_figure()), folder / "bound.png", history_table(history))
     if found.experiment.startswith("mnist") and directory is not None:
         _digits(records, found, directory, folder)
@@ -189,10 +185,3 @@ def _scan(records: Records, job: Job, folder: Path) -> None:
 
 def _part(arrays: dict[str, Any], bag: int) -> Any:
     return arrays["y_instances"][arrays["offsets"][bag] : arrays["offsets"][bag + 1]]
-
-
-def _history(path: Path) -> list[dict[str, Any]]:
-    import pandas as pd
-
-    found: list[dict[str, Any]] = pd.read_csv(path).to_dict("records")
-    return found

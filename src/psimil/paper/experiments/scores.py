@@ -52,9 +52,9 @@ class ModelOutput:
         if not isinstance(model, PsiVGPMIL):
             log_odds = np.asarray(model.decision_function(bags.bags), dtype=np.float64)
             return cls(log_odds, np.full(len(log_odds), np.nan), threshold)
-        found = model.predict_dist(bags.bags)
-        inside = found.instance_log_odds, found.instance_threshold
-        return cls(found.log_odds, found.std, found.threshold, *inside, prediction=found)
+        prediction = model.predict_dist(bags.bags)
+        inside = prediction.instance_log_odds, prediction.instance_threshold
+        return cls(prediction.log_odds, prediction.std, prediction.threshold, *inside, prediction=prediction)
 
     def scores(self, truth: LabelledBags) -> dict[str, float]:
         """Names begin with ``bag_``, ``instance_`` or ``middle_``; values are nan where nothing is known.
@@ -77,7 +77,7 @@ class ModelOutput:
 
     def arrays(self, truth: LabelledBags) -> dict[str, Array]:
         """The output with the truth, for an npz file; :func:`restored` is the way back to the prediction."""
-        found = {
+        stored = {
             "y": truth.y,
             "y_instances": truth.y_instances,
             "offsets": truth.bags.offsets,
@@ -86,7 +86,7 @@ class ModelOutput:
             "threshold": np.array(self.threshold),
         }
         if self.prediction is not None:
-            found |= {
+            stored |= {
                 "latent_mean": self.prediction.latent_mean,
                 "latent_variance": self.prediction.latent_variance,
                 "instance_threshold": np.array(self.instance_threshold),
@@ -95,8 +95,8 @@ class ModelOutput:
             }
             more = {"novelty": self.prediction.instance_novelty, "margin": self.prediction.margin}
             more |= dict(zip(("centre", "width"), self.prediction.log_odds_moments or (), strict=False))
-            found |= {name: np.asarray(value) for name, value in more.items() if value is not None}
-        return found
+            stored |= {name: np.asarray(value) for name, value in more.items() if value is not None}
+        return stored
 
 
 def restored(arrays: dict[str, Array]) -> Prediction:
@@ -104,7 +104,7 @@ def restored(arrays: dict[str, Array]) -> Prediction:
     latent = arrays["latent_mean"], arrays["latent_variance"]
     offsets = arrays["offsets"]
     instances, rule = instance_moments(*latent), str(arrays["aggregate"])
-    found = Prediction(
+    prediction = Prediction(
         np.arange(len(offsets) - 1),
         offsets,
         None,
@@ -117,9 +117,9 @@ def restored(arrays: dict[str, Array]) -> Prediction:
         margin=float(arrays["margin"]) if "margin" in arrays else None,
     )
     if "bag_prob" not in arrays:  # of 1.0.0
-        return found
+        return prediction
     return replace(
-        found,
+        prediction,
         bags=BagMoments(arrays["log_odds"], arrays["bag_prob"], arrays["std"]),
         log_odds_moments=(arrays["centre"], arrays["width"]) if "centre" in arrays else None,
         instance_novelty=arrays.get("novelty"),

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import stats
 
 from psimil.foundations.errors import InputError
 from psimil.results.render import summarise
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 BAG = ("bag_accuracy", "bag_f1", "bag_auc", "bag_log_loss", "bag_brier", "bag_ece")
 INSTANCE = (
@@ -35,18 +33,16 @@ def selected(rows: pd.DataFrame) -> pd.DataFrame:
     Under the paper's protocol the accuracy is that on the validation bags, so that test bags choose nothing; under
     ``published`` it is that of the measured bags, as in the authors' tables.
     """
-    import pandas as pd
-
-    kept = []
+    best = []
     by = ["protocol", "model", "preset", "n_features", "n_inducing"]
     for (protocol, *_), group in rows.groupby(by, sort=False, dropna=False):
         settings = group.groupby(["alpha", "beta"])
         if settings.ngroups > 1:
             score = "bag_accuracy" if protocol == "published" else "select_accuracy"
-            kept.append(settings.get_group(settings[score].mean().idxmax()))
+            best.append(settings.get_group(settings[score].mean().idxmax()))
         else:
-            kept.append(group)
-    return pd.concat(kept).sort_index()
+            best.append(group)
+    return pd.concat(best).sort_index()
 
 
 def score_table(rows: pd.DataFrame) -> pd.DataFrame:
@@ -78,10 +74,8 @@ def paired_tests(rows: pd.DataFrame) -> pd.DataFrame:
     -------
     tests : one line per task, model and score with ``difference`` (reference minus model), ``p`` and ``n_splits``.
     """
-    import pandas as pd
-
     nested = rows[rows["protocol"] == "nested"]
-    found: list[dict[str, Any]] = []
+    lines: list[dict[str, Any]] = []
     for task, part in nested.groupby("task", sort=False):
         groups = dict(iter(part.groupby(["model", "preset", "n_inducing"], sort=False, dropna=False)))
         reference = next((g for (m, p, _), g in groups.items() if (m, p) == REFERENCE), None)
@@ -90,8 +84,8 @@ def paired_tests(rows: pd.DataFrame) -> pd.DataFrame:
         for (model, preset, size), group in groups.items():
             if group is not reference:
                 names = {"task": task, "model": model, "preset": preset, "n_inducing": size}
-                found += [{**names, **line} for line in _compare(reference, group)]
-    return pd.DataFrame(found)
+                lines += [{**names, **line} for line in _compare(reference, group)]
+    return pd.DataFrame(lines)
 
 
 @dataclass(frozen=True)

@@ -57,13 +57,9 @@ def nested_split(y: Array, split: int, repeat: int = 0, *, stopping: bool = Fals
     >>> len(found.train), len(found.test), found.measured_on
     (80, 20, 'held-out bags')
     """
-    train, test = _fold(y, split, repeat)
+    folds = StratifiedKFold(FOLDS, shuffle=True, random_state=repeat).split(np.zeros(len(y)), y)
+    train, test = map(np.asarray, list(folds)[split])
     return with_validation(y, train, test) if stopping else Split(train, None, test, train, HELD_OUT)
-
-
-def paper_split(y: Array, split: int) -> Split:
-    """The paper's text: a stratified test fold, and a validation subset of the other bags that stops the training."""
-    return nested_split(y, split, stopping=True)
 
 
 def published_split(y: Array, split: int, *, stop_on_training: bool) -> Split:
@@ -90,12 +86,6 @@ def published_split(y: Array, split: int, *, stop_on_training: bool) -> Split:
         return Split(train, train, train, everything, TRAINING)
     learn, stop = train_test_split(train, train_size=1 - VALIDATION, stratify=y[train], random_state=42)
     return Split(learn, stop, stop, everything, STOPPING)
-
-
-def _fold(y: Array, split: int, repeat: int) -> tuple[Array, Array]:
-    folds = StratifiedKFold(FOLDS, shuffle=True, random_state=repeat).split(np.zeros(len(y)), y)
-    train, test = list(folds)[split]
-    return np.asarray(train), np.asarray(test)
 
 
 def with_validation(y: Array, train: Array, test: Array) -> Split:
@@ -149,8 +139,8 @@ def split_of(job: Job, y: Array, stopping: bool = False) -> Split:
     """Which bags of a cross-validated cohort do what."""
     if job.protocol == "nested":
         return nested_split(y, job.split, job.repeat, stopping=stopping)
-    if job.protocol == "paper":
-        return paper_split(y, job.split)
+    if job.protocol == "paper":  # its text: a validation subset of the other bags stops the training
+        return nested_split(y, job.split, stopping=True)
     return published_split(y, job.split, stop_on_training=job.experiment.startswith("musk"))
 
 

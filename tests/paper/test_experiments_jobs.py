@@ -11,11 +11,10 @@ from threadpoolctl import threadpool_limits
 
 from psimil.cluster import workforce
 from psimil.foundations.errors import InputError, MissingFile
-from psimil.paper.experiments import runner
+from psimil.paper.experiments import trial
 from psimil.paper.experiments.plans import Job, plan
 from psimil.paper.experiments.records import Records
-from psimil.paper.experiments.runner import run_jobs, runnable
-from psimil.paper.experiments.trial import Trial
+from psimil.paper.experiments.trial import Trial, run_jobs, runnable
 
 JOBS = [
     Job("musk1", "nested", "svm", split=1),
@@ -48,7 +47,7 @@ def counted(monkeypatch):
             raise MissingFile("gone")
         return Trial([{"split": job.split, "directory": directory}], [])
 
-    monkeypatch.setattr(runner, "run_trial", fake)
+    monkeypatch.setattr(trial, "run_trial", fake)
     return seen
 
 
