@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.ct.scans.cohort import Cohort, Failure
+from psimil.ct.scans.cohort import Cohort, Failure, check_read
 from psimil.ct.scans.purpose import UNNAMED, Purpose
 from psimil.ct.scans.scan import Slices
 from psimil.ct.scans.scan_labels import ScanLabels, ScanNames, read_scan_labels
@@ -80,6 +80,7 @@ def read_training_set(
     failures = [*cohort.failures, *(Failure(study.id, NO_LABEL) for study, _ in pairs if study.id not in matched)]
     labelled = cohort.some(matched)
     scans, unread = labelled.read_all(windows=windows, size=size, progress=progress)
+    check_read(scans, unread)
     y = np.array([matched[study.id] for study, _, _ in scans], dtype=np.int64)
     return TrainingSet([slices for _, _, slices in scans], y, failures + unread, purpose=given.purpose)
 
