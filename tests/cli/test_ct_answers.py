@@ -36,9 +36,14 @@ def test_what_could_not_be_analysed_is_said_in_tables_and_reports(tmp_path):
     write_series(new / "chest", SLICES, spacing=20.0, study="chest", BodyPartExamined="CHEST")
     for path in write_series(new / "bad", SLICES, spacing=20.0, study="bad")[:1]:
         path.write_bytes(path.read_bytes()[:-100])
+    (new / "lost").mkdir()
+    (new / "lost" / "1").write_bytes(bytes(200))
     assert "a single slice" in call("ct", "index", new).stdout
     done = call("ct", "predict", new, "--model", tmp_path / "model", "--out", tmp_path / "run", "--json", "--show-ids")
     facts = json.loads(done.stdout)
+    assert (
+        "warning: 1 files cannot be read and belong to no scan; psimil ct index lists them. The first: f" in done.stderr
+    )
     assert (facts["not_analysed"], facts["failures"], facts["reports"]) == (3, 1, 3)
     obstacles = ["a single slice", "another body part", "cannot be read"]
     bags = pd.read_csv(tmp_path / "run" / "bags.csv", dtype={"bag": str}).set_index("bag")

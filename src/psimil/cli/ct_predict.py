@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from psimil.cli.ct_options import Folder, ModelFolder, chosen, out_of, shared
+from psimil.cli.ct_options import Folder, ModelFolder, cohort_of, out_of, shared
 from psimil.cli.exits import NOTE, UsageProblem
 from psimil.cli.next_steps import ways_to_look
 from psimil.cli.shell import Shell
@@ -99,11 +99,11 @@ def fill(
     from psimil.ct.pipeline import GP_FILE
     from psimil.ct.report.run_files import write_results
     from psimil.ct.report.scan_results import predict_cohort
-    from psimil.ct.scans.scan_labels import read_slice_labels
+    from psimil.ct.scans.label_file import read_slice_labels
     from psimil.files.environment import environment
     from psimil.report.calls import Words, reasons_counted, threshold_words
 
-    _, cohort = chosen(directory, options)
+    cohort = cohort_of(directory, options)
     with shell.progress(len(cohort), "reading") as step:
         known = None if truth is None else read_slice_labels(truth)
         results = predict_cohort(pipeline, cohort, truth=known, file=model / GP_FILE, progress=step)

@@ -2,8 +2,8 @@
 
 import pytest
 
+from psimil.ct.scans.label_file import read_scan_labels
 from psimil.ct.scans.purpose import HEMORRHAGE, SCHEME, UNNAMED, Code, Purpose, region_of
-from psimil.ct.scans.scan_labels import read_scan_labels
 from psimil.foundations.errors import InputError
 
 

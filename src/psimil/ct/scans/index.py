@@ -38,6 +38,13 @@ class Index:
     listing: Listing = field(repr=False)
 
     @property
+    def strays(self) -> tuple[str, ...]:
+        """As ``problems``, of the files that belong to no series, so that no scan fails for them."""
+        owned = {id(file) for study in self.studies for series in study.series for file in series.unread}
+        lines = zip(self.problems, self.unread, strict=True)
+        return tuple(line for line, file in lines if id(file) not in owned)
+
+    @property
     def problems(self) -> tuple[str, ...]:
         """Why files cannot be read, one line each; folders are numbered by name when there are several."""
         several = any(file.folder > 1 for file in self.listing.files)
