@@ -54,7 +54,7 @@ def test_index_shows_studies_and_problems_without_ids(studies, tmp_path):
     assert done.exit_code == 0, done.output
     assert "1 studies, 1 series; 1 of them are read" in done.stdout
     assert "axial CT" in done.stdout and re.search(r" 30 +4 +yes$", done.stdout, re.MULTILINE)
-    assert "slice 31:" in done.stdout
+    assert "file 31:" in done.stdout and "Files are counted by name in their folder, from 1." in done.stdout
     assert "Canary" not in done.output and uid_of("study") not in done.output
     found = json.loads(call("ct", "index", studies, "--json", "--show-ids").stdout)
     assert {row["study"] for row in found["series"]} == {uid_of(f"study 0 {n}") for n in range(12)}

@@ -87,7 +87,7 @@ def test_a_scan_that_cannot_be_read_is_listed_and_the_others_go_on(studies, tmp_
     found = read_training_set(cohort, studies.parent / "scans.csv", size=16)
     assert len(found.slices) == 11
     assert [failure.scan for failure in found.failures] == [uid_of("scout"), uid_of("study 0 5")]
-    assert "1 of 6 slices cannot be read. slice 3:" in found.failures[1].reason
+    assert "1 of 6 slices cannot be read. file 3:" in found.failures[1].reason
     items = list(replace(cohort, rules=ReadingRules(skip_bad=True)).read(size=16))
     assert not any(isinstance(item, Failure) for item in items)
     assert "incomplete 5/6" in next(item for item in items if item.id == uid_of("study 0 5")).notes

@@ -82,7 +82,7 @@ def index_folder(
     >>> with tempfile.TemporaryDirectory() as directory:
     ...     _ = (Path(directory) / "a").write_text("no image")
     ...     index_folder(directory, hasher=str.upper).problems
-    ('slice 1: not a DICOM file (no DICM marker).',)
+    ('file 1: not a DICOM file (no DICM marker).',)
     """
     return index_files(list_folder(directory), hasher, modalities, limits)
 
