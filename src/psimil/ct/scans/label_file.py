@@ -62,19 +62,22 @@ def read_scan_labels(path: str | Path) -> ScanLabels:
             votes, places = _agreeing(_cq500(columns, rows, path.name), path.name)
             return ScanLabels("cq500", votes, rows=places, purpose=HEMORRHAGE)
         column = next((name for name in SCAN_COLUMNS if name in columns), None)
-        label = next((name for name in columns if name.partition(":")[0].rstrip() == LABEL_COLUMN), None)
-        if column is None or label is None:
+        labels = [name for name in columns if name.partition(":")[0].rstrip() == LABEL_COLUMN]
+        if column is None or not labels:
             raise InputError(f'{path.name} needs the columns "scan" and "label", one row per scan.')
-        finding = heads[columns.index(label)].partition(":")[2]
-        purpose = Purpose.read(finding) if finding else UNNAMED
+        if len(labels) > 1:
+            raise InputError(f"{path.name} has {len(labels)} columns of labels. Keep one.")
+        label = labels[0]
+        _, colon, finding = heads[columns.index(label)].partition(":")
+        purpose = Purpose.read(finding) if colon else UNNAMED
         if (first := next(rows, None)) is None:
             raise InputError(f"{path.name} has no rows: 0 scans.")
         entries = _plain(chain([first], rows), column, label, path.name)
         if first[1][column].rpartition("_")[2] in SUBTYPES:
-            labels, places = _agreeing(_rsna(entries, path.name), path.name)
-            return ScanLabels("rsna", slice_labels=labels, rows=places, purpose=HEMORRHAGE)
-        labels, places = _agreeing(entries, path.name)
-        return ScanLabels("scans", labels, rows=places, purpose=purpose)
+            known, places = _agreeing(_rsna(entries, path.name), path.name)
+            return ScanLabels("rsna", slice_labels=known, rows=places, purpose=HEMORRHAGE)
+        known, places = _agreeing(entries, path.name)
+        return ScanLabels("scans", known, rows=places, purpose=purpose)
 
 
 def read_slice_labels(path: str | Path) -> dict[str, int]:
