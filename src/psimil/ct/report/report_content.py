@@ -47,9 +47,9 @@ REASONS = {
     NEAR: Code("NEAR_THRESHOLD", SCHEME, "Refer: near the threshold"),
     UNLIKE: Code("UNLIKE_TRAINING", SCHEME, "Refer: unlike the training data"),
     BOTH: Code("NEAR_AND_UNLIKE", SCHEME, "Refer: near the threshold and unlike the training data"),
-    not_analysed(SINGLE): Code("REFER_SINGLE", SCHEME, "Refer: a single slice, which is no scan"),
-    not_analysed(ELSEWHERE): Code("REFER_BODY_PART", SCHEME, "Refer: another body part than in training"),
-    not_analysed(UNREAD): Code("REFER_UNREADABLE", SCHEME, "Refer: it cannot be read"),
+    not_analysed(SINGLE): Code("REFER_SINGLE", SCHEME, f"Refer: {not_analysed(SINGLE)}"),
+    not_analysed(ELSEWHERE): Code("REFER_BODY_PART", SCHEME, f"Refer: {not_analysed(ELSEWHERE)}"),
+    not_analysed(UNREAD): Code("REFER_UNREADABLE", SCHEME, f"Refer: {not_analysed(UNREAD)}"),
 }
 OBSTACLE = Code("NOT_ANALYSED", SCHEME, "Why the scan could not be analysed")
 OBSTACLES = {  # why a scan could not be analysed, in every output
