@@ -5,8 +5,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial import cKDTree
 
 Array = NDArray[Any]
+
+USUAL = 256.0  # pixels of a patch that nothing is known about
 
 
 class Slide(NamedTuple):
@@ -38,12 +41,19 @@ class Slide(NamedTuple):
 
     @property
     def side(self) -> float:
-        """Length of a patch at full resolution: as TRIDENT says, as CLAM does, or the step between patches."""
-        said = self.attributes.get("patch_size_level0")
-        if said is None and "patch_size" in self.attributes:
-            said = self.attributes["patch_size"] * np.asarray(self.attributes.get("downsample", 1))
-        if said is None:
-            gaps = np.concatenate([np.diff(np.unique(column)) for column in self.coords.T.astype(float)])
-            said = gaps.min(initial=np.inf)
-        side = float(np.max(said))
-        return side if 0 < side < np.inf else 1.0
+        """Length of a patch at full resolution: as TRIDENT says, as CLAM does, or how far apart neighbours lie.
+
+        Where nothing tells, as of a single patch, it is 256.
+        """
+        said = self.attributes
+        for known in (
+            said.get("patch_size_level0", 0.0),
+            said.get("patch_size", 0.0) * np.asarray(said.get("downsample", 1.0)),
+        ):
+            if 0 < (side := float(np.max(known))) < np.inf:
+                return side
+        places = np.unique(self.coords.astype(float), axis=0)
+        if len(places) < 2:
+            return USUAL
+        nearest, _ = cKDTree(places).query(places, k=[2], p=np.inf)  # of itself the distance is 0
+        return float(np.median(nearest))
