@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from psimil.cli.exits import UsageProblem, printable
+from psimil.cli.settings import spelt
 
 if TYPE_CHECKING:
     from psimil.estimators.psi_vgpmil import PsiVGPMIL
@@ -38,12 +39,17 @@ def read_config(path: Path) -> dict[str, Any]:
         *CHOSEN_BY_NAME,
         *COLUMNS,
     ]
-    for key, value in values.items():
+    found: dict[str, Any] = {}
+    for written, value in values.items():
+        key = written.replace("-", "_")
         if key not in allowed:
-            raise UsageProblem(_unknown(key, text, allowed))
+            raise UsageProblem(_unknown(written, text, allowed))
+        if key in found:
+            raise UsageProblem(f'config file {path.name} gives "{key}" twice, with - and with _. Keep one.')
+        found[key] = spelt(key, value) if isinstance(value, str) else value
         if key in COLUMNS and not (isinstance(value, list) and all(isinstance(name, str) for name in value)):
             raise UsageProblem(f"{key} must be a list of names of columns in the config file, got {value!r}.")
-    return values
+    return found
 
 
 def build(given: dict[str, Any], file: dict[str, Any]) -> PsiVGPMIL:
@@ -54,7 +60,6 @@ def build(given: dict[str, Any], file: dict[str, Any]) -> PsiVGPMIL:
     given : constructor parameters, model, alpha, beta and preset; only those that were asked for.
     file : the same from a file, with tables for kernel and density.
     """
-    from psimil.estimators.parameters import CONSTRAINTS, FREE
     from psimil.estimators.psi_vgpmil import GVGPMIL, VGPMIL, PsiVGPMIL
     from psimil.foundations.errors import InputError
 
@@ -71,9 +76,6 @@ def build(given: dict[str, Any], file: dict[str, Any]) -> PsiVGPMIL:
             cls = PsiVGPMIL
         else:
             cls, values["density"] = _model(name, gamma, {"vgpmil": VGPMIL, "gvgpmil": GVGPMIL})
-        free = values.keys() - {"positive"}  # a class may be called so
-        nulls = {key for key in free if str(values[key]) == NONE and not CONSTRAINTS.get(key, FREE)[1](NONE)}
-        values |= dict.fromkeys(nulls)
         values.setdefault("random_state", 0)
         estimator = cls(**values) if preset is None else cls.preset(preset, **values)
         _check(estimator)
