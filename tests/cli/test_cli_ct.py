@@ -21,7 +21,6 @@ from commands import ROOT, call, fails
 from ct_files import uid_of, write_series
 from ct_studies import FEW, SLICES, write_studies
 from psimil.cli.view import _viewed
-from psimil.ct.report.structured_report import read_report
 from psimil.foundations.errors import DataWarning
 
 
@@ -55,7 +54,7 @@ def test_index_shows_studies_and_problems_without_ids(studies, tmp_path):
     assert done.exit_code == 0, done.output
     assert "1 studies, 1 series; 1 of them are read" in done.stdout
     assert "axial CT" in done.stdout and re.search(r" 30 +4 +yes$", done.stdout, re.MULTILINE)
-    assert "slice 31:" in done.stdout
+    assert "file 31:" in done.stdout and "Files are counted by name in their folder, from 1." in done.stdout
     assert "Canary" not in done.output and uid_of("study") not in done.output
     found = json.loads(call("ct", "index", studies, "--json", "--show-ids").stdout)
     assert {row["study"] for row in found["series"]} == {uid_of(f"study 0 {n}") for n in range(12)}
@@ -272,27 +271,3 @@ def test_a_rerun_makes_the_same_uids_and_identify_names_the_patient(studies, mod
     done = call("ct", "predict", studies, "--model", model, "--out", tmp_path / "x", "--identify", "--figures", 0)
     assert "name the patient" in done.stderr
     fails(call("ct", "predict", studies, "--model", model, "--out", tmp_path / "y", "--reports", "pdf"), 2, "'pdf'")
-
-
-def test_what_could_not_be_analysed_is_said_in_tables_and_reports(studies, tmp_path):
-    for place, study in enumerate(sorted(studies.iterdir())):
-        for path in study.iterdir():
-            dataset = dcmread(path)
-            dataset.BodyPartExamined = "HEAD"
-            (tmp_path / "train" / str(place)).mkdir(parents=True, exist_ok=True)
-            dataset.save_as(tmp_path / "train" / str(place) / path.name)
-    labels = ("--labels", studies.parent / "scans.csv")
-    assert call("ct", "train", tmp_path / "train", *labels, "--out", tmp_path / "model", *FEW).exit_code == 0
-    new = tmp_path / "new"
-    write_series(new / "one", 1, study="one")
-    write_series(new / "chest", SLICES, spacing=20.0, study="chest", BodyPartExamined="CHEST")
-    for path in write_series(new / "bad", SLICES, spacing=20.0, study="bad")[:1]:
-        path.write_bytes(path.read_bytes()[:-100])
-    assert "a single slice" in call("ct", "index", new).stdout
-    done = call("ct", "predict", new, "--model", tmp_path / "model", "--out", tmp_path / "run", "--json", "--show-ids")
-    facts = json.loads(done.stdout)
-    assert (facts["not_analysed"], facts["failures"], facts["reports"]) == (3, 1, 3)
-    bags = pd.read_csv(tmp_path / "run" / "bags.csv", dtype={"bag": str}).set_index("bag")["not_analysed"]
-    assert (bags[uid_of("one")], bags[uid_of("chest")]) == ("a single slice", "another body part")
-    found = {read_report(path)["obstacle"][0] for path in (tmp_path / "run" / "reports").iterdir()}
-    assert found == {"a single slice", "another body part", "cannot be read"}

@@ -91,6 +91,16 @@ def test_one_bad_string_stops_a_fit(files, tmp_path):
     fails(done, 65, """bad.csv: column "f2" holds numbers, but 'n/a?' in row 42.""", '--drop "f2"')
 
 
+def test_a_bad_string_stops_a_prediction_without_advice_that_does_not_help(files, tmp_path):
+    assert call("fit", files / "noise.csv", "--out", tmp_path / "run", *QUICK).exit_code == 0
+    table = pd.read_csv(files / "noise.csv", dtype=str)
+    table.loc[41, "f2"] = "n/a?"
+    table.to_csv(tmp_path / "bad.csv", index=False)
+    done = call("predict", tmp_path / "run", tmp_path / "bad.csv", "--out", tmp_path / "out")
+    fails(done, 65, """bad.csv: column "f2" holds numbers, but 'n/a?' in row 42. Correct it.""")
+    assert "--drop" not in done.output
+
+
 def test_a_feature_that_is_the_row_is_warned_of(files, tmp_path):
     done = call("fit", files / "named.csv", "--out", tmp_path / "run", "--json", "--n-inducing", "4", "--max-iter", "1")
     warnings = json.loads(done.stdout)["warnings"]

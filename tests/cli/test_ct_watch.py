@@ -73,25 +73,25 @@ def test_scans_of_an_archive_are_reported_to_it_once(archive, studies, model, tm
     for _ in range(3):  # read and reported, their reports seen, nothing
         done = watch(archive, model, out, "--json")
         assert done.exit_code == 0, done.output
-    assert json.loads(done.stdout)["studies"] == {"refused": 1, "reported": 2}
+    assert json.loads(done.stdout)["studies"] == {"reported": 3}
     table = pd.read_csv(out / "studies.csv", keep_default_na=False).set_index("id")
     ids = {uid: Hasher.of_user()(uid) for uid in [*STUDIES, uid_of("bad")]}
-    assert table["state"].to_dict() == {
-        **{ids[uid]: "reported" for uid in STUDIES},
-        ids[uid_of("bad")]: "refused",
-    }
-    assert "pixel data" in table.loc[ids[uid_of("bad")], "reason"]
+    assert table["state"].to_dict() == dict.fromkeys(ids.values(), "reported")
+    unread = "could not be analysed: cannot be read"
+    assert table.loc[ids[uid_of("bad")], ["refer", "reason"]].tolist() == [True, unread]
 
     predicted = call("ct", "predict", studies, "--model", model, "--out", tmp_path / "run", "--figures", 0)
     assert predicted.exit_code == 0, predicted.output
     bags = pd.read_csv(tmp_path / "run" / "bags.csv", dtype={"bag": str}).set_index("bag")
     assert len(json.loads(archive.ask("studies"))) == 3  # the reports are filed in the studies, not beside them
     assert archive.ask(f"dicom-web/studies/{STUDIES[0]}").count(b"DICM") > SLICES
-    for uid, reports in archive.reports().items():
-        assert len(reports) == (uid in STUDIES)
-        for report in reports:
-            (tmp_path / "report.dcm").write_bytes(report)
-            found = read_report(tmp_path / "report.dcm")
+    for uid, (report,) in archive.reports().items():
+        (tmp_path / "report.dcm").write_bytes(report)
+        found = read_report(tmp_path / "report.dcm")
+        assert found["reason"][0] == table.loc[ids[uid], "reason"]
+        if uid == uid_of("bad"):
+            assert found["obstacle"].tolist() == ["cannot be read"]
+        else:
             assert len(found) == SLICES + 1
             assert found["prob"][0] == pytest.approx(bags["prob"][ids[uid]], abs=1e-12)
 

@@ -8,6 +8,8 @@ import typer
 
 from commands import QUICK, call, fails, frame_of
 from psimil import PsiVGPMIL
+from psimil.cli.config import read_config
+from psimil.cli.exits import UsageProblem
 from psimil.cli.main import app
 from psimil.cli.settings import described, read_settings
 
@@ -90,10 +92,41 @@ def test_settings_reach_the_model(table, tmp_path):
         ("alpha", "2", 2),
         ("mean", "Zero", "zero"),
         ("max_iter", "many", "many"),
+        *((("calibrate", text, None)) for text in ("none", "None", "NONE", "null")),
+        *((("standardize", text, False)) for text in ("no", "No", "off", "False")),
+        *((("standardize", text, True)) for text in ("yes", "on", "TRUE")),
+        ("tol", "None", None),
+        ("log_z", "None", "none"),  # a choice that is called so
+        ("positive", "No", "No"),
+        ("max_iter", "None", "None"),
     ],
 )
 def test_texts_are_read_by_the_rule_of_the_parameter(name, text, value):
     assert read_settings({name: text}) == {name: value}
+
+
+def test_config_files_take_the_spellings_of_the_command_line(tmp_path):
+    path = tmp_path / "a.toml"
+    path.write_text('label-posterior = "mean-field"\ncalibrate = "None"\nstandardize = "no"\nn_inducing = 5\n')
+    assert read_config(path) == {
+        "label_posterior": "mean_field", "calibrate": None, "standardize": False, "n_inducing": 5,
+    }  # fmt: skip
+    path.write_text('label-posterior = "exact"\nlabel_posterior = "exact"\n')
+    with pytest.raises(UsageProblem, match='gives "label_posterior" twice'):
+        read_config(path)
+    path.write_text('n_inducing = "5"\n')  # a number is written as one
+    assert read_config(path) == {"n_inducing": "5"}
+    path.write_text("n-induceing = 5\n")
+    with pytest.raises(UsageProblem, match='unknown key "n-induceing" in config line 1; did you mean "n_inducing"'):
+        read_config(path)
+
+
+def test_json_is_printed_also_when_quiet(table, tmp_path):
+    done = call("fit", table, "--out", tmp_path / "run", *QUICK, "--json", "--quiet")
+    assert json.loads(done.stdout)["run"] == str(tmp_path / "run") and len(done.stdout.splitlines()) == 1
+    assert done.stderr == ""
+    shown = " ".join(call("--help").stdout.split())
+    assert "One JSON object on stdout, nothing else, also with --quiet." in shown
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,11 @@ from ct_studies import SLICES, write_studies
 from psimil import VGPMIL
 from psimil.ct import Cohort, CTPipeline, Slices, index_folder, read_report, read_series
 from psimil.ct.report.run_files import write_results
-from psimil.ct.report.scan_results import RESEARCH, CTResults, predict_cohort, slice_truth, truth_scores
+from psimil.ct.report.scan_results import RESEARCH, CTResults, predict_cohort
+from psimil.ct.report.slice_truth import slice_truth, truth_scores
 from psimil.ct.scans.cohort import Failure, ReadingRules
-from psimil.ct.scans.scan_labels import ScanLabels, read_slice_labels
+from psimil.ct.scans.label_file import read_slice_labels
+from psimil.ct.scans.scan_labels import ScanLabels
 from psimil.ct.scans.training_set import read_training_set
 from psimil.ct.scans.windows import BRAIN, WINDOWS
 from psimil.files.rundir import opened
@@ -85,7 +87,7 @@ def test_a_scan_that_cannot_be_read_is_listed_and_the_others_go_on(studies, tmp_
     found = read_training_set(cohort, studies.parent / "scans.csv", size=16)
     assert len(found.slices) == 11
     assert [failure.scan for failure in found.failures] == [uid_of("scout"), uid_of("study 0 5")]
-    assert "1 of 6 slices cannot be read. slice 3:" in found.failures[1].reason
+    assert "1 of 6 slices cannot be read. file 3:" in found.failures[1].reason
     items = list(replace(cohort, rules=ReadingRules(skip_bad=True)).read(size=16))
     assert not any(isinstance(item, Failure) for item in items)
     assert "incomplete 5/6" in next(item for item in items if item.id == uid_of("study 0 5")).notes
@@ -263,7 +265,7 @@ def test_slice_labels(tmp_path, results):
     with pytest.raises(MissingFile):
         read_slice_labels(tmp_path / "none.csv")
     for text, message in [
-        ("sop_instance_uid,label\n1.2,2\n", "0 or 1 in every row"),
+        ("sop_instance_uid,label\n1.2,2\n", "the label in row 1 is 2; it must be 0 or 1"),
         ("sop_instance_uid\n1.2\n", "0 or 1 in every row"),
         ("scan,label\n1.2,1\n", 'needs the columns "sop_instance_uid"'),
         ("", "not a CSV file"),
@@ -276,3 +278,6 @@ def test_slice_labels(tmp_path, results):
     assert read_slice_labels(path) == {"ID_a": 1}
     with pytest.raises(InputError, match="fit none of the slices"):
         slice_truth(results.slices, {"elsewhere": 1})
+    here = results.slices[0].sources[0].sop_instance_uid
+    with pytest.warns(DataWarning, match=r"^1 of 2 slice labels are of no slice that was read\.$"):
+        assert slice_truth(results.slices, {here: 1, "elsewhere": 1}).sum() == 1 - (len(results.positions) - 1)

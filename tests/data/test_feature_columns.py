@@ -126,7 +126,7 @@ def test_the_index_of_a_data_frame_is_refused_until_it_is_dropped(write, read, d
         read(path)
     assert str(caught.value) == (
         "bags.csv: column 1 has no name; it may be the index that pandas writes. Write the table with index=False, or "
-        'leave the column out with --drop "Unnamed: 0".'
+        'leave the column out with --drop "Unnamed: 0" (of psimil fit and data import).'
     )
     assert read(path, drop=[dropped])[0] == ["f1", "f2", "z"]
     assert read(path, features=["f*"])[0] == ["f1", "f2"]
@@ -234,7 +234,7 @@ def test_a_feature_that_is_an_order_is_warned_of(kind, shuffled):
     words = "the order of the rows" if "rows" in kind else "the order or the number of the bag"
     assert warned(table) == [
         f'bags.csv: feature "index" is {words}, which says nothing about new bags. Unless it was measured, leave it '
-        'out with --drop "index".'
+        'out with --drop "index" (of psimil fit and data import).'
     ]
     assert warned(table, drop=["index"]) == []
     assert warned(table, features=["f1", "index"]) == []  # whoever names it wants it

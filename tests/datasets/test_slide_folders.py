@@ -116,10 +116,12 @@ def test_pt_files_beside_h5_files(slides, tmp_path):
     torch.save(torch.tensor([[9.0]]), clam / "pt_files" / "s1.pt")  # of two files that with coords is read
     torch.save(torch.tensor([[3.5]], dtype=torch.bfloat16), clam / "pt_files" / "s2.pt")
     torch.save({"features": torch.tensor([[4.0]]), "coords": torch.tensor([[7, 8]])}, clam / "s3.pt")
-    table = read_bags(clam)
+    said = r"^1 slides have several files, of which one is read. The first: h5_files/s1.h5, and not pt_files/s1.pt\.$"
+    with pytest.warns(DataWarning, match=said):
+        table = read_bags(clam)
     assert table.bags.X.tolist() == [[1.0], [2.0], [3.5], [4.0]]
     assert [slide.name for slide in table.slides] == ["s1", "s3"]
     assert table.slides[1].coords.tolist() == [[7, 8]]
     torch.save({"coords": torch.tensor([[7, 8]])}, clam / "s3.pt")
     with pytest.raises(InputError, match=r's3.pt holds a dict without "features"'):
-        read_bags(clam)
+        datasets.read_h5(clam, {"s2": 1, "s3": 0})  # of s1, which has two files, nobody asked

@@ -212,3 +212,16 @@ def test_only_folders_have_splits(folder, tmp_path):
             read_bags(path, split="train")
     with pytest.raises(InputError, match=r"is no folder of bags with splits"):
         import_bags(tmp_path / "bags.csv", tmp_path / "other", split="train")
+
+
+def test_what_is_passed_over_is_named(folder):
+    shutil.copytree(folder / "slice_labels", folder / "patch_labels")
+    with pytest.warns(
+        DataWarning, match=r"has the folders slice_labels, patch_labels, of which slice_labels is read\.$"
+    ):
+        read_torchmil(folder, features="resnet18")
+    shutil.rmtree(folder / "patch_labels")
+    shutil.rmtree(folder / "features" / "features_resnet18")
+    np.save(folder / "features" / "stray.npy", np.zeros((1, 2)))
+    with pytest.warns(DataWarning, match=r"features in features itself, which are not read, beside resnet50\.$"):
+        assert read_torchmil(folder).bags.feature_names[0] == "resnet50_0"

@@ -10,7 +10,7 @@ from commands import call, fails
 from psimil import GVGPMIL, VGPMIL, Bags, InputError, PsiVGPMIL
 from psimil.datasets import make_bags
 from psimil.export import save_pretrained
-from psimil.foundations.errors import MissingFile, NotFitted, OutputError
+from psimil.foundations.errors import MissingFile, ModelFileError, NotFitted, OutputError
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +52,48 @@ def test_config_and_card_say_what_the_model_is(clf, tmp_path):
     assert "Research use only, not a medical device" in card
     assert "16 bags (8 positive)" in card
     assert "canary" not in card + json.dumps(config)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"threshold": 0.123},
+        {"num_features": 3},
+        {"num_features": 2.0},
+        {"num_classes": True},
+        {"class_names": ["a", "b"]},
+        {"feature_names": ["mass", "size"]},
+        {"feature_names": None},
+        {"training_counts": {}},
+        {"library_name": "transformers"},
+    ],
+)
+def test_a_config_of_other_weights_is_refused(clf, tmp_path, changes):
+    save_pretrained(clf, tmp_path / "model")
+    path = tmp_path / "model" / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    with pytest.raises(
+        ModelFileError, match=rf"is not of its model\.safetensors: they differ in {next(iter(changes))}"
+    ):
+        VGPMIL.from_pretrained(tmp_path / "model")
+    fails(call("export", tmp_path / "model", tmp_path / "again"), 65, "they differ in")
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff", b"[" * 100_000, b"null"])
+def test_a_config_that_is_none_is_refused(clf, tmp_path, content):
+    save_pretrained(clf, tmp_path / "model")
+    (tmp_path / "model" / "config.json").write_bytes(content)
+    with pytest.raises(ModelFileError, match=r"config\.json of .* cannot be read"):
+        VGPMIL.from_pretrained(tmp_path / "model")
+
+
+def test_a_config_of_another_version_or_with_more_in_it_is_taken(clf, tmp_path):
+    save_pretrained(clf, tmp_path / "model")
+    path = tmp_path / "model" / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"psimil_version": "9.0.0", "pipeline_tag": "other"}))
+    assert VGPMIL.from_pretrained(tmp_path / "model").threshold_ == clf.threshold_
+    path.unlink()
+    assert VGPMIL.from_pretrained(tmp_path / "model").threshold_ == clf.threshold_
 
 
 def test_nothing_is_written_over(clf, tmp_path):

@@ -8,6 +8,7 @@ import pytest
 from psimil.data.bagtable import Slide
 from psimil.figures import new_figure, plot_slide
 from psimil.figures.heat_map import PIXELS, raster
+from psimil.results.slide_results import geojson
 from small_results import small_model
 
 
@@ -54,3 +55,24 @@ def test_large_slides_make_pictures_of_one_size(step):
     assert max(picture.shape) == PIXELS
     assert sorted(set(picture[~np.isnan(picture)])) == [0.1, 0.2, 0.3]
     assert extent[1] >= 100_000 * step
+
+
+@pytest.mark.parametrize(
+    ("coords", "attributes", "side"),
+    [
+        ([[512, 0]], {}, 256.0),
+        ([[512, 0]] * 3, {}, 256.0),
+        ([[512, 0]], {"patch_size": np.array(224), "downsample": np.array([2.0, 2.0])}, 448.0),
+        ([[512, 0]], {"patch_size_level0": np.array(0), "patch_size": np.array(128)}, 128.0),
+        ([[512, 0]], {"patch_size": np.array(np.nan)}, 256.0),
+        ([[0, 0], [512, 0], [0, 512], [513, 512]], {}, 512.0),  # a contour that begins one pixel further
+    ],
+)
+def test_a_patch_has_the_size_that_is_known_or_the_usual_one(predicted, coords, attributes, side):
+    found, slide = predicted
+    few = slide._replace(coords=np.array(coords), attributes=attributes)
+    assert few.side == side
+    image = plot_slide(found, few, ax=new_figure()).images[0]
+    assert min(image.get_array().shape) >= 8 and image.get_extent()[1] - image.get_extent()[0] >= side
+    square = np.array(geojson(found, few)["features"][0]["geometry"]["coordinates"][0])
+    assert np.ptp(square, axis=0).tolist() == [side, side]

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from psimil import VGPMIL
+from psimil import VGPMIL, read_bags
 from psimil.data.tabular import Table
 from psimil.foundations.errors import InputError
 from psimil.model.bags import Bags
@@ -118,3 +118,27 @@ def test_masked_values_are_refused_by_stores(tmp_path):
 
 def test_an_array_without_a_masked_value_is_taken():
     assert Bags(np.ma.array(X, mask=False), [0, 3]).X.tolist() == X.tolist()
+
+
+@pytest.mark.parametrize("end", [".csv", ".parquet", ".npz"])
+@pytest.mark.parametrize("odd", ["a\0", "a\0b"])
+def test_an_id_with_a_nul_is_refused_and_never_merged(tmp_path, end, odd):
+    table, path = pd.DataFrame({"bag": [odd, "a"], "label": [1, 1], "f": [1.0, 2.0]}), tmp_path / f"bags{end}"
+    if end == ".csv":
+        table.to_csv(path, index=False)
+    elif end == ".parquet":
+        pytest.importorskip("pyarrow")
+        table.to_parquet(path)
+    else:
+        ids = np.array(["a\0b", "a"])  # NumPy itself keeps no NUL at the end
+        np.savez(path, X=np.ones((2, 1)), bag_ids=ids, y=np.array([1, 1]))
+    with pytest.raises(InputError, match=r"bag id 'a\\x00b?' (holds a line break|would)"):
+        read_bags(path)
+    with pytest.raises(InputError, match="without NUL characters"):
+        Bags.from_list([[[1.0]], [[2.0]]], ids=np.array([odd, "b"], dtype=object))
+
+
+def test_a_label_with_a_nul_is_refused(tmp_path):
+    (tmp_path / "bags.csv").write_text("bag,label,f\na,x\0,0.5\nb,y,1\n")
+    with pytest.raises(InputError, match=r"bag a: label 'x\\x00' holds a line break or another control character"):
+        read_bags(tmp_path / "bags.csv", positive="x")

@@ -1,5 +1,7 @@
 """Novelty, margin, joint log-odds and interval ends of draws in results.safetensors."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -87,3 +89,17 @@ def test_a_width_without_its_centre_is_refused(tmp_path):
     del tensors["centre"]
     with pytest.raises(InputError, match='array "centre" is missing, which comes with "width"'):
         write_result(tmp_path / NAME, tensors, texts, header)
+
+
+def test_bags_that_were_not_analysed_come_back_with_their_reason(tmp_path):
+    bags, y, _ = problem()
+    found = quick(posterior="variational").fit(bags, y).predict_dist(bags)
+    obstacles = np.array(["a single slice", *[""] * (len(y) - 1)])
+    ResultSet.of(replace(found, obstacles=obstacles), truth=y).write(tmp_path / NAME)
+    shown = ResultSet.load(tmp_path)
+    assert shown.prediction.refer[0] and shown.estimate(0)["reason"] == "could not be analysed: a single slice"
+    assert shown.prediction.refer[1:].tolist() == found.refer[1:].tolist()
+    assert shown.prediction.reason[1:].tolist() == found.reason[1:].tolist()
+    tensors, texts, header = read_result(tmp_path / NAME)
+    with pytest.raises(InputError, match="not one note, one series and one obstacle per bag"):
+        write_result(tmp_path / NAME, tensors, texts | {"obstacles": ["", ""]}, header)

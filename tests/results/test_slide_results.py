@@ -73,5 +73,5 @@ def test_bags_of_slides(predicted):
 
 
 def test_a_lone_patch_has_a_size():
-    assert Slide("s", 0, np.zeros((1, 2)), {}).side == 1.0
-    assert Slide("s", 0, np.zeros((1, 2)), {"patch_size": np.array(np.nan)}).side == 1.0
+    assert Slide("s", 0, np.zeros((1, 2)), {}).side == 256.0
+    assert Slide("s", 0, np.zeros((1, 2)), {"patch_size": np.array(np.nan)}).side == 256.0

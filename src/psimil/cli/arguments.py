@@ -77,11 +77,11 @@ def model_path(path: Path) -> Path:
 
 
 def load(path: Path) -> PsiVGPMIL:
-    """The model in a file or in the run directory of a fit."""
+    """The model in a file, in the run directory of a fit, or in a folder of a hub."""
     from psimil.estimators.psi_vgpmil import PsiVGPMIL
 
     check_memory()
-    return PsiVGPMIL.load(model_path(path))
+    return PsiVGPMIL.from_pretrained(path) if path.is_dir() else PsiVGPMIL.load(path)
 
 
 def labelled(table: BagTable, path: Path) -> BagTable:

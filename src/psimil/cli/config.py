@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from psimil.cli.exits import UsageProblem, printable
-from psimil.estimators.parameters import CONSTRAINTS, FREE, options_of, resolved
+from psimil.cli.settings import spelt
+from psimil.estimators.parameters import options_of, resolved
 from psimil.estimators.psi_vgpmil import GVGPMIL, VGPMIL, PsiVGPMIL
 from psimil.files.model_file import parameters_json
 from psimil.files.schema import DENSITIES, kernel_from
@@ -39,12 +40,17 @@ def read_config(path: Path) -> dict[str, Any]:
         *CHOSEN_BY_NAME,
         *COLUMNS,
     ]
-    for key, value in values.items():
+    found: dict[str, Any] = {}
+    for written, value in values.items():
+        key = written.replace("-", "_")
         if key not in allowed:
-            raise UsageProblem(_unknown(key, text, allowed))
+            raise UsageProblem(_unknown(written, text, allowed))
+        if key in found:
+            raise UsageProblem(f'config file {path.name} gives "{key}" twice, with - and with _. Keep one.')
+        found[key] = spelt(key, value) if isinstance(value, str) else value
         if key in COLUMNS and not (isinstance(value, list) and all(isinstance(name, str) for name in value)):
             raise UsageProblem(f"{key} must be a list of names of columns in the config file, got {value!r}.")
-    return values
+    return found
 
 
 def build(given: dict[str, Any], file: dict[str, Any]) -> PsiVGPMIL:
@@ -68,9 +74,6 @@ def build(given: dict[str, Any], file: dict[str, Any]) -> PsiVGPMIL:
             cls = PsiVGPMIL
         else:
             cls, values["density"] = _model(name, gamma)
-        free = values.keys() - {"positive"}  # a class may be called so
-        nulls = {key for key in free if str(values[key]) == NONE and not CONSTRAINTS.get(key, FREE)[1](NONE)}
-        values |= dict.fromkeys(nulls)
         values.setdefault("random_state", 0)
         estimator = cls(**values) if preset is None else cls.preset(preset, **values)
         _check(estimator)

@@ -23,6 +23,8 @@ SHORT = {
 def index(context: typer.Context, directory: Folder) -> None:
     """Show studies, series, slices, thickness and problems of a folder, with --out in a file; no pixels are read."""
     with Shell.of(context) as shell:
+        from psimil.ct.scans.series import COUNTED
+
         options = shared(context)
         out = options["out"]
         found, cohort = chosen(directory, options)
@@ -50,6 +52,7 @@ def index(context: typer.Context, directory: Folder) -> None:
         shell.say(
             *(problems[:SHOWN] if problems else ["No problems."]),
             *([f"And {len(problems) - SHOWN} problems more."] if len(problems) > SHOWN else []),
+            *([COUNTED] if any("file " in line for line in problems) else []),
             *([f"Images left out: {left_out}."] if left_out else []),
             *([f"{found.listing.words}."] if found.listing.words else []),
             NOTE,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -135,3 +136,16 @@ def chosen(directory: Path, options: dict[str, Any]) -> tuple[Index, Cohort]:
     ids = hasher(options["show_ids"])
     index = index_folder(directory, hasher=ids, modalities=how.modalities, limits=how.limits)
     return index, Cohort.of(index, how)
+
+
+def cohort_of(directory: Path, options: dict[str, Any]) -> Cohort:
+    """The series that are read of a folder; a warning tells of files that are no image and part of no scan."""
+    from psimil.foundations.errors import DataWarning
+
+    index, cohort = chosen(directory, options)
+    if index.strays:
+        words = (
+            f"{len(index.strays)} files cannot be read and belong to no scan; psimil ct index lists them. The first:"
+        )
+        warnings.warn(f"{words} {index.strays[0]}", DataWarning, stacklevel=2)
+    return cohort

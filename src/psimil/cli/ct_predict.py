@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from psimil.cli.ct_options import Folder, ModelFolder, chosen, out_of, shared
+from psimil.cli.ct_options import Folder, ModelFolder, cohort_of, out_of, shared
 from psimil.cli.exits import NOTE, UsageProblem
 from psimil.cli.next_steps import ways_to_look
 from psimil.cli.shell import Shell
 
 if TYPE_CHECKING:
     from psimil.ct.pipeline import CTPipeline
+    from psimil.ct.report.scan_results import CTResults
     from psimil.ct.scans.cohort import Failure
     from psimil.files.rundir import RunDirectory
     from psimil.results.localisation import Localisation
@@ -44,6 +45,7 @@ def predict(
     with Shell.of(context) as shell:
         from psimil.ct.pipeline import CTPipeline
         from psimil.ct.report.run_files import FOLDERS
+        from psimil.ct.scans.cohort import check_read
         from psimil.files.rundir import opened
         from psimil.foundations.errors import DataWarning
 
@@ -56,7 +58,8 @@ def predict(
         pipeline = CTPipeline.load(model, device=options["device"])
         with opened(out, overwrite=options["overwrite"], inputs=(directory, model, truth)) as run:
             how: dict[str, Any] = {"figures": figures, "reports": kinds, "identify": identify, "truth": truth}
-            lines, facts, _ = fill(shell, run, directory, pipeline, options, model=model, **how)
+            results, lines, facts, _ = fill(shell, run, directory, pipeline, options, model=model, **how)
+        check_read(results.slices, results.failures, f" This is written, with {facts['reports']} reports, in {out}.")
         shell.say(
             *lines,
             f"The tables and all else are in {out}.",
@@ -79,7 +82,7 @@ def fill(
     reports: Collection[str] = ("sr", "keys"),
     identify: bool = False,
     truth: Path | None = None,
-) -> tuple[list[str], dict[str, Any], list[Failure]]:
+) -> tuple[CTResults, list[str], dict[str, Any], list[Failure]]:
     """Predict the scans of a folder into a run, which is finished.
 
     Parameters
@@ -89,17 +92,18 @@ def fill(
 
     Returns
     -------
+    results : of the scans that could be read.
     lines, facts : of the summary, for people and machines.
     refused : scans without a report, and why.
     """
     from psimil.ct.pipeline import GP_FILE
     from psimil.ct.report.run_files import write_results
     from psimil.ct.report.scan_results import predict_cohort
-    from psimil.ct.scans.scan_labels import read_slice_labels
+    from psimil.ct.scans.label_file import read_slice_labels
     from psimil.files.environment import environment
-    from psimil.report.calls import Words, referral_words, threshold_words
+    from psimil.report.calls import Words, reasons_counted, threshold_words
 
-    _, cohort = chosen(directory, options)
+    cohort = cohort_of(directory, options)
     with shell.progress(len(cohort), "reading") as step:
         known = None if truth is None else read_slice_labels(truth)
         results = predict_cohort(pipeline, cohort, truth=known, file=model / GP_FILE, progress=step)
@@ -112,7 +116,7 @@ def fill(
     facts = results.facts() | {"reports": ("sr" in reports) * (scans - len(refused))}
     lines = [
         f"{facts['scans']} scans with {facts['slices']} slices: {facts['called_positive']} called positive, "
-        f"{referral_words(results.prediction)}; "
+        f"{reasons_counted(results.reasons())}; "
         f"{facts['failures']} scans could not be read (failures.csv).",
         f"{facts['not_analysed']} scans do not count as analysed (not_analysed in bags.csv, and failures.csv).",
         f"Finding: {results.purpose.words}.",
@@ -122,7 +126,7 @@ def fill(
     ]
     run.write_text("summary.md", "# Prediction\n\n" + "\n\n".join([*lines, NOTE]) + "\n")
     run.finish()
-    return lines, facts, refused
+    return results, lines, facts, refused
 
 
 def _scores(scores: dict[str, Any] | None, inside: Localisation | None) -> list[str]:

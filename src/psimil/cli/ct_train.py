@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from psimil.cli.ct_options import Folder, chosen, out_of, shared
+from psimil.cli.ct_options import Folder, cohort_of, out_of, shared
 from psimil.cli.exits import NOTE
 from psimil.cli.next_steps import next_step
 from psimil.cli.options import Model
@@ -95,7 +95,7 @@ def train(
             )
             shell.result(model=str(out), finished_before=True)
             return
-        _, cohort = chosen(directory, options)
+        cohort = cohort_of(directory, options)
         with shell.progress(len(cohort), "reading") as step:
             found = read_training_set(cohort, labels, windows=seen, size=size, progress=step)
         if feedback is not None:
@@ -133,7 +133,7 @@ def _write(work: Workdir, pipeline: CTPipeline, found: TrainingSet, cohort: Coho
 
     import pandas as pd
 
-    from psimil.ct.report.scan_results import area
+    from psimil.ct.report.slice_truth import area
 
     pipeline.save(work.path)
     extractor, slices = pipeline.extractor_, found.slices

@@ -57,7 +57,7 @@ def watch(
         def predict(images: Path, results: Path) -> None:
             with rundir.opened(results, overwrite=True) as run:
                 # without the patient an archive would file the report beside the study, and list that twice
-                _, _, refused = fill(shell, run, images, pipeline, options, model=model, identify=True)
+                *_, refused = fill(shell, run, images, pipeline, options, model=model, identify=True)
             if refused:
                 raise InputError(refused[0].reason)
 
@@ -67,7 +67,7 @@ def watch(
                 shell.say(entry.words)
                 _written(journal, out)
 
-            work = Watch(archive, journal, out, hasher(False), predict, how.limits, tell)
+            work = Watch(archive, journal, out, hasher(False), predict, how.limits, tell, _referral)
             shell.say(f"Watching; results are in {out}, where the reports name the patients.", NOTE)
             while True:
                 try:
@@ -85,6 +85,14 @@ def watch(
         shell.result(run=str(out), note=NOTE, studies=facts)
 
 
+def _referral(results: Path) -> str:
+    """Why the reports of a study refer it to a reader; empty when they do not."""
+    from psimil.ct.report.structured_report import read_report
+
+    reasons = (read_report(file)["reason"][0] for file in sorted((results / "reports").glob("*.dcm")))
+    return next(filter(None, reasons), "")
+
+
 def _written(journal: Journal, out: Path) -> dict[str, int]:
     """How many studies are in each state; the table of all of them is written."""
     import pandas as pd
@@ -92,7 +100,7 @@ def _written(journal: Journal, out: Path) -> dict[str, int]:
     from psimil.files.csv_table import write_table
 
     entries = journal.entries()
-    columns = ("id", "state", "files", "tries", "reason")
+    columns = ("id", "state", "files", "tries", "refer", "reason")
     frame = pd.DataFrame([[getattr(entry, name) for name in columns] for entry in entries], columns=list(columns))
     write_table(frame, out / "studies.csv")
     return dict(sorted(Counter(entry.state for entry in entries).items()))

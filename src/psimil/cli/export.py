@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from psimil.cli.arguments import MODEL, check_arguments, load, model_path
+from psimil.cli.arguments import MODEL, check_arguments, load
 from psimil.cli.exits import NOTE, UsageProblem
 from psimil.cli.options import ModelFile
 from psimil.cli.shell import Shell
@@ -32,7 +32,7 @@ def export(context: typer.Context, model: ModelFile, out: Target) -> None:
             raise UsageProblem(f"psimil export cannot write {out.suffix}. Name a file that ends in .onnx, or a folder.")
         if out.exists():
             raise OutputError(f"cannot write {out.name}: it is there already. Name another.")
-        estimator = load(model_path(model))
+        estimator = load(model)
         if graph:
             to_onnx(estimator, out)
             shell.say(

@@ -46,8 +46,10 @@ def _root(
     version: Annotated[
         bool, typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True)
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout, nothing else.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Nothing on stdout, no progress bar.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One JSON object on stdout, nothing else, also with --quiet.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No words on stdout, no progress bar.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.", callback=set_debug, is_eager=True)] = False,
     cluster: ClusterAddress = None,
     split: Split = None,

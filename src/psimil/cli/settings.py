@@ -22,6 +22,11 @@ OURS = {  # that choose among estimators, or mean something else on the command 
     **dict.fromkeys(NUMBERS, "float. Of the density of the model gvgpmil, which it asks for."),
 }
 KEY = "psimil.settings"
+WORDS = {  # that stand for a value
+    **dict.fromkeys(("true", "yes", "on"), True),
+    **dict.fromkeys(("false", "no", "off"), False),
+    **dict.fromkeys(("none", "null"), None),
+}
 
 
 class CommandWithSettings(TyperCommand):
@@ -87,11 +92,27 @@ def read_settings(texts: dict[str, str]) -> dict[str, Any]:
     settings: dict[str, Any] = {}
     for name, text in texts.items():
         rule, holds = CONSTRAINTS.get(name, FREE)
-        flags = {"true": [True], "false": [False]}.get(text.lower(), [])
-        readings = [*_number(text), *flags, text, text.replace("-", "_").lower()]
-        allowed = [value for value in readings if (name in NUMBERS if not rule else holds(value))]
-        settings[name] = allowed[0] if allowed else text
+        numbers = [value for value in _number(text) if (name in NUMBERS if not rule else holds(value))]
+        settings[name] = numbers[0] if numbers else spelt(name, text)
     return settings
+
+
+def spelt(name: str, text: str) -> Any:
+    """What a word stands for where the rule of the parameter does not know it as it is written, else the word itself.
+
+    Examples
+    --------
+    >>> [spelt("label_posterior", "mean-field"), spelt("standardize", "no"), spelt("calibrate", "None")]
+    ['mean_field', False, None]
+    >>> spelt("positive", "None")  # may be what a class is called
+    'None'
+    """
+    from psimil.estimators.parameters import CONSTRAINTS, FREE
+
+    rule, holds = CONSTRAINTS.get(name, FREE)
+    lower = text.replace("-", "_").lower()
+    readings = [text, lower, *([WORDS[lower]] if lower in WORDS else [])]
+    return next((value for value in readings if rule and holds(value)), text)
 
 
 def _number(text: str) -> list[int | float]:

@@ -29,7 +29,7 @@ class Shell:
     Parameters
     ----------
     as_json : stdout carries one JSON object and nothing else.
-    quiet : stdout carries nothing and there is no progress bar; warnings and errors remain.
+    quiet : stdout carries no words and there is no progress bar; warnings, errors and JSON that was asked for remain.
     """
 
     def __init__(self, as_json: bool = False, quiet: bool = False) -> None:

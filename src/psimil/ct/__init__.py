@@ -51,8 +51,8 @@ if TYPE_CHECKING:
     from psimil.ct.report.structured_report import read_report, write_report
     from psimil.ct.scans.cohort import Cohort, Failure, ReadingRules
     from psimil.ct.scans.index import Index, index_folder
+    from psimil.ct.scans.label_file import read_scan_labels
     from psimil.ct.scans.scan import Scan, Slices, Source
-    from psimil.ct.scans.scan_labels import read_scan_labels
     from psimil.ct.scans.series import read_series
     from psimil.ct.scans.study import Series, Study, choose_series
     from psimil.ct.scans.windows import BLOOD, BONE, BRAIN, SOFT, WINDOWS, Window, apply_windows
@@ -72,7 +72,7 @@ else:
         "scans.cohort": ("Cohort", "Failure", "ReadingRules"),
         "scans.index": ("Index", "index_folder"),
         "scans.scan": ("Scan", "Slices", "Source"),
-        "scans.scan_labels": ("read_scan_labels",),
+        "scans.label_file": ("read_scan_labels",),
         "scans.series": ("read_series",),
         "scans.study": ("Series", "Study", "choose_series"),
         "scans.windows": ("BLOOD", "BONE", "BRAIN", "SOFT", "WINDOWS", "Window", "apply_windows"),

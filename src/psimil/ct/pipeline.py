@@ -94,6 +94,10 @@ class CTPipeline(ClassifierMixin, BaseEstimator):
             raise InputError(
                 f"gp must be a PsiVGPMIL estimator or None, got {type(self.gp).__name__}. Write gp=VGPMIL()."
             )
+        if self.purpose is not None and not isinstance(self.purpose, Purpose):
+            raise InputError(
+                f'purpose must be a Purpose or None, got {type(self.purpose).__name__}. Write Purpose.read("Free air").'
+            )
         slices = self._slices(scans)
         T = np.asarray(y)
         seed = int(read_random_state(self.random_state).integers(2**31))

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial import cKDTree
 
 from psimil.data.feature_choice import Names
 from psimil.model.bags import Bags
@@ -14,6 +15,7 @@ from psimil.model.labels import ZERO_ONE, Classes
 Array = NDArray[Any]
 
 BAG = "bag"  # column of the bag ids, unless another is named
+USUAL = 256.0  # pixels of a patch that nothing is known about
 
 
 class Slide(NamedTuple):
@@ -45,15 +47,22 @@ class Slide(NamedTuple):
 
     @property
     def side(self) -> float:
-        """Length of a patch at full resolution: as TRIDENT says, as CLAM does, or the step between patches."""
-        length = self.attributes.get("patch_size_level0")
-        if length is None and "patch_size" in self.attributes:
-            length = self.attributes["patch_size"] * np.asarray(self.attributes.get("downsample", 1))
-        if length is None:
-            gaps = np.concatenate([np.diff(np.unique(column)) for column in self.coords.T.astype(float)])
-            length = gaps.min(initial=np.inf)
-        side = float(np.max(length))
-        return side if 0 < side < np.inf else 1.0
+        """Length of a patch at full resolution: as TRIDENT says, as CLAM does, or how far apart neighbours lie.
+
+        Where nothing tells, as of a single patch, it is 256.
+        """
+        said = self.attributes
+        for known in (
+            said.get("patch_size_level0", 0.0),
+            said.get("patch_size", 0.0) * np.asarray(said.get("downsample", 1.0)),
+        ):
+            if 0 < (side := float(np.max(known))) < np.inf:
+                return side
+        places = np.unique(self.coords.astype(float), axis=0)
+        if len(places) < 2:
+            return USUAL
+        nearest, _ = cKDTree(places).query(places, k=[2], p=np.inf)  # of itself the distance is 0
+        return float(np.median(nearest))
 
 
 @dataclass(frozen=True)

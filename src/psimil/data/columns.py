@@ -70,7 +70,8 @@ class BagIds:
             raise InputError(f'row {row} has no bag id (column "{name}"). Fill it in or remove the row.')
         try:
             codes, distinct = pd.factorize(np.asarray(column.to_numpy()))
-            written = distinct.astype(str).tolist()
+            texts = distinct.tolist() if distinct.dtype == object else distinct.astype(str).tolist()
+            written = list(map(str, texts))  # NumPy's own text would lose NUL at its end
         except Exception as error:  # pyarrow has its own family of errors
             raise InputError(f'column "{name}" holds text that is not UTF-8. Write the table again.') from error
         for identifier in written:
@@ -153,6 +154,8 @@ class BagLabels:
             name = names[bag[place]]
             if not is_label(value):
                 label_values(values[place : place + 1], [name])  # says so
+            elif isinstance(value, str) and not value.isprintable():
+                raise InputError(f"bag {name}: label {value!r} holds a line break or another control character.")
             elif value not in self._kinds:
                 self._kinds.append(value)
                 self._first.append(name)

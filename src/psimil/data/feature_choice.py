@@ -44,7 +44,7 @@ def chosen_columns(
     >>> chosen_columns(["Unnamed: 0", "bag", "f"], "bags.csv", {"bag"})
     Traceback (most recent call last):
     psimil.foundations.errors.InputError: bags.csv: column 1 has no name; it may be the index that pandas writes. \
-Write the table with index=False, or leave the column out with --drop "Unnamed: 0".
+Write the table with index=False, or leave the column out with --drop "Unnamed: 0" (of psimil fit and data import).
     """
     repeated = next((column for column, n in Counter(columns).items() if n > 1), None)
     if repeated is not None:
@@ -77,15 +77,15 @@ def as_names(names: Names) -> list[str]:
 
 
 def drop_option(columns: Sequence[Any]) -> str:
-    """The option that leaves columns out, as a message shows it.
+    """The option that leaves columns out, as a message shows it, with the commands that have it.
 
     Examples
     --------
     >>> drop_option(["f", "g h"])
-    '--drop "f,g h"'
+    '--drop "f,g h" (of psimil fit and data import)'
     """
     names = ",".join(f'"{column}"' if "," in str(column) else str(column) for column in columns)
-    return f'--drop "{one_line(names)}"'
+    return f'--drop "{one_line(names)}" (of psimil fit and data import)'
 
 
 def one_line(message: object) -> str:

@@ -57,7 +57,7 @@ class FeatureColumns:
     >>> found.look(pd.DataFrame({"bag": ["a"], "f": ["0.5 mm"]}), np.array([0]))
     Traceback (most recent call last):
     psimil.foundations.errors.InputError: bags.csv: column "f" holds numbers, but '0.5 mm' in row 3. Correct it, or \
-leave the column out with --drop "f".
+leave the column out with --drop "f" (of psimil fit and data import).
     """
 
     def __init__(
@@ -145,9 +145,9 @@ leave the column out with --drop "f".
         others = [what for what in MIXED if what in seen]
         if others and not seen.keys().isdisjoint((NUMBERS, GROUPED, FOREIGN, WRITTEN)):
             row, value = seen[others[0]]
+            cure = "" if self._asked else f", or leave the column out with {drop_option([column])}"
             raise InputError(
-                f'{self._name}: column "{one_line(column)}" holds {MIXED[others[0]].format(value, row)}, or leave the '
-                f"column out with {drop_option([column])}."
+                f'{self._name}: column "{one_line(column)}" holds {MIXED[others[0]].format(value, row)}{cure}.'
             )
 
 

@@ -117,7 +117,10 @@ class SlideFolder:
     ) -> None:
         self._root = root
         self.classes: Classes | None = classes or ZERO_ONE
-        self._files = {path.stem: path for place in PLACES for path in sorted(root.glob(place))}
+        files: dict[str, list[Path]] = {}
+        for path in (path for place in PLACES for path in sorted(root.glob(place))):
+            files.setdefault(path.stem, []).append(path)
+        self._files = {name: paths[-1] for name, paths in files.items()}
         source = labels if isinstance(labels, Mapping) else _table_in(root) if labels is None else labels
         if isinstance(source, (str, Path)):
             slides, bags, values = _read_table(as_path(source, "labels"), bag, label or LABEL, optional=optional)
@@ -133,6 +136,10 @@ class SlideFolder:
             found = BagLabels(positive, classes, optional=optional)
             found.look(values, np.arange(len(slides)), slides)
             self.classes, values = found.coded(len(slides))
+        if several := [files[name] for name in slides if len(files.get(name, ())) > 1]:
+            *others, read = (path.relative_to(root) for path in several[0])
+            words = f"{len(several)} slides have several files, of which one is read. The first: {read}, and not"
+            warnings.warn(f"{words} {', '.join(map(str, others))}.", DataWarning, stacklevel=3)
         left = len(self._files.keys() - set(slides))
         if left and labels is None:  # nobody chose some of them
             words = f"{left} of {len(self._files)} slides are not in the table of the folder and are left out."

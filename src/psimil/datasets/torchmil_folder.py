@@ -83,7 +83,11 @@ class TorchmilFolder:
         """The folder that was asked for, or the first of the usual ones that is there."""
         if asked is not None and not (self._root / checked_names([asked])[0]).is_dir():
             raise MissingFile(f"{self._root} has no folder {asked}.")
-        return asked or next((name for name in usual if (self._root / name).is_dir()), None)
+        there = [name for name in usual if (self._root / name).is_dir()]
+        if asked is None and len(there) > 1:
+            words = f"{self._root} has the folders {', '.join(there)}, of which {there[0]} is read."
+            warnings.warn(words, DataWarning, stacklevel=4)
+        return asked or next(iter(there), None)
 
     def _label(self, name: str) -> Any:
         if self._labels is None:
@@ -159,6 +163,9 @@ def _feature_folder(root: Path, path: Path, asked: str | None) -> tuple[str, str
         asked = own
     if asked is None and not sets:
         return FEATURES, None
+    if asked is None and any((root / FEATURES).glob("*.npy")):
+        words = f"{root} has features in {FEATURES} itself, which are not read, beside {', '.join(sets)}."
+        warnings.warn(words, DataWarning, stacklevel=4)
     name = sets[0] if asked is None and len(sets) == 1 else asked
     if name is None or name not in sets:
         subject = f"{root} has no features {name!r}. It" if name else str(root)

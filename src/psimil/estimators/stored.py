@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import os
 import warnings
-from typing import Self
+from pathlib import Path
+from typing import Any, Self
 
 from psimil.estimators.fitted import FittedAttributes
 from psimil.estimators.online import changed_since
 from psimil.estimators.parameters import check_parameters, resolved
 from psimil.files.model_file import ModelFile, save_model
 from psimil.files.paths import as_path
-from psimil.foundations.errors import DataWarning, MissingFile
+from psimil.foundations.errors import DataWarning, MissingFile, ModelFileError
 from psimil.version import VERSION
 
-WEIGHTS = "model.safetensors"
+WEIGHTS, CONFIG = "model.safetensors", "config.json"
+LARGEST = 1 << 26  # bytes of a config.json
+NOT_COMPARED = {"psimil_version", "use"}  # of config.json; a newer version may say it in other words
 _NOT_STORED = ("device", "inducing_points", "random_state", "verbose", "warm_start", "feature_fingerprint")
 
 
@@ -59,7 +63,15 @@ class Stored(FittedAttributes):
 
         Parameters
         ----------
-        folder : with a ``model.safetensors``, such as one that a hub's own client has downloaded.
+        folder : with a ``model.safetensors``, such as one that a hub's own client has downloaded. What ``config.json``
+            says of the model, if it is there, must be what the weights say.
+
+        Raises
+        ------
+        MissingFile
+            When there is no such folder, or no model in it.
+        ModelFileError
+            When the two files are not of one model.
 
         Examples
         --------
@@ -78,4 +90,50 @@ class Stored(FittedAttributes):
         if not path.is_dir():
             raise MissingFile(f"{path} is no folder here. Download a model of a hub first, or load() its file.")
         loaded: Self = cls.load(path / WEIGHTS)  # type: ignore[attr-defined]
+        check_config(path, loaded)
         return loaded
+
+
+def facts_of(estimator: Stored) -> dict[str, Any]:
+    """What a file says of the model in it, for programs: version, classes, features, thresholds, training counts."""
+    model, names = estimator.model_, estimator._feature_names
+    return {
+        "library_name": "psimil",
+        "psimil_version": VERSION,
+        "use": "research use only, not a medical device",
+        "num_classes": 2,
+        "class_names": [str(label) for label in estimator.classes_.tolist()],
+        "positive_class": str(estimator.positive_),
+        "num_features": model.n_features,
+        "feature_names": None if names is None else list(names),
+        "feature_fingerprint": estimator.feature_fingerprint,
+        "threshold": model.threshold,
+        "instance_threshold": model.instance_threshold,
+        "referral_margin": None if model.referral is None else model.referral.margin,
+        "training_counts": estimator.training_counts_,
+    }
+
+
+def check_config(folder: Path, estimator: Stored) -> None:
+    """Refuse a folder whose config.json contradicts its weights; one without is taken, for a run has none.
+
+    Raises
+    ------
+    ModelFileError
+        When it cannot be read, or says something else than the weights.
+    """
+    path = folder / CONFIG
+    if not path.is_file():
+        return
+    try:
+        config = json.loads(path.read_bytes()) if path.stat().st_size <= LARGEST else None
+    except (OSError, ValueError, RecursionError):
+        config = None
+    if not isinstance(config, dict):
+        raise ModelFileError(f"{CONFIG} of {folder} cannot be read. Take it out, or save the model anew.")
+    facts = json.loads(json.dumps(facts_of(estimator)))
+    for name in (name for name in facts if name in config and name not in NOT_COMPARED):
+        if type(config[name]) is not type(facts[name]) or config[name] != facts[name]:
+            raise ModelFileError(
+                f"{CONFIG} of {folder} is not of its {WEIGHTS}: they differ in {name}. Use two files of one model."
+            )

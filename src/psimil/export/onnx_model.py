@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from psimil.estimators.psi_vgpmil import PsiVGPMIL
+from psimil.estimators.stored import facts_of
 from psimil.export.latent import Latent, latent_of
-from psimil.export.pretrained import facts_of
 from psimil.export.probabilities import (
     Estimate,
     bag_of_draws,

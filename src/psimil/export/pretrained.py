@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any
 
 from psimil.estimators.psi_vgpmil import PsiVGPMIL
-from psimil.estimators.stored import WEIGHTS
+from psimil.estimators.stored import CONFIG, WEIGHTS, facts_of
 from psimil.files.atomic import atomic_write
 from psimil.files.paths import as_path
 from psimil.files.rundir import explained
 from psimil.foundations.errors import OutputError
 from psimil.results.model_card import model_card
-from psimil.version import VERSION
 
 CARD = """---
 library_name: psimil
@@ -79,24 +77,4 @@ def save_pretrained(estimator: PsiVGPMIL, folder: str | os.PathLike[str]) -> Non
     card_text = CARD.format(rows=rows, **known).encode("utf-8", "backslashreplace")
     config = json.dumps(facts_of(estimator), indent=2).encode()
     atomic_write(target / "README.md", lambda stream: stream.write(card_text))
-    atomic_write(target / "config.json", lambda stream: stream.write(config))
-
-
-def facts_of(estimator: PsiVGPMIL) -> dict[str, Any]:
-    """What a file says of the model in it, for programs: version, classes, features, thresholds, training counts."""
-    model, names = estimator.model_, estimator._feature_names
-    return {
-        "library_name": "psimil",
-        "psimil_version": VERSION,
-        "use": "research use only, not a medical device",
-        "num_classes": 2,
-        "class_names": [str(label) for label in estimator.classes_.tolist()],
-        "positive_class": str(estimator.positive_),
-        "num_features": model.n_features,
-        "feature_names": None if names is None else list(names),
-        "feature_fingerprint": estimator.feature_fingerprint,
-        "threshold": model.threshold,
-        "instance_threshold": model.instance_threshold,
-        "referral_margin": None if model.referral is None else model.referral.margin,
-        "training_counts": estimator.training_counts_,
-    }
+    atomic_write(target / CONFIG, lambda stream: stream.write(config))

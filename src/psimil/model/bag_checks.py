@@ -59,6 +59,9 @@ def as_ids(ids: Any, count: int) -> Array:
         raise InputError(f"bag ids have shape {found.shape}, expected one id per bag.")
     if len(found) != count:
         raise InputError(f"{count} bags but {len(found)} bag ids.")
+    for name in found.tolist() if found.dtype.kind in "OU" else ():
+        if isinstance(name, str) and "\0" in name:
+            raise InputError(f"bag id {name!r} would be cut short. Give ids as text without NUL characters.")
     return found
 
 

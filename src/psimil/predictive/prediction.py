@@ -17,7 +17,7 @@ from psimil.predictive.drawn import Bounds
 from psimil.predictive.moments import InstanceMoments, instance_interval
 from psimil.predictive.novelty import NOVEL
 from psimil.predictive.prediction_table import OF_BAGS, OF_INSTANCES, bag_table, instance_table, numbers_of
-from psimil.predictive.referral import BOTH, KEPT, NEAR, UNLIKE
+from psimil.predictive.referral import BOTH, KEPT, NEAR, UNLIKE, not_analysed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,7 +54,8 @@ class Prediction:
     instances, None where instances are taken for independent.
     ``instance_novelty`` (N,) tells how unlike the training data an instance is, and ``margin`` how near to the
     threshold log-odds must be for a bag to be referred; None for models of 1.0.0. ``bounds`` are interval ends from
-    draws of the exact posterior; None where they follow from latent moments.
+    draws of the exact posterior; None where they follow from latent moments. ``obstacles`` (B,) say why bags do not
+    count as analysed, "" where they do; None where all do. Such bags are referred whatever their numbers are.
 
     Examples
     --------
@@ -84,6 +85,7 @@ class Prediction:
     instance_novelty: Array | None = None
     margin: float | None = None
     bounds: Bounds | None = None
+    obstacles: Array | None = None
 
     @property
     def prob(self) -> Array:
@@ -174,8 +176,9 @@ class Prediction:
 
     @property
     def referral_score(self) -> Array:
-        """(B,) the larger, the sooner a bag is referred: its doubt, and infinite for novel bags."""
-        return np.where(self.novel, np.inf, self.doubt)
+        """(B,) the larger, the sooner a bag is referred: its doubt, infinite for novel bags and those not analysed."""
+        score = np.where(self.novel, np.inf, self.doubt)
+        return score if self.obstacles is None else np.where(self.obstacles == "", score, np.inf)
 
     @property
     def refer(self) -> Array:
@@ -184,8 +187,14 @@ class Prediction:
 
     @property
     def reason(self) -> Array:
-        """(B,) why the bag is referred, in words: near the threshold, unlike the training data, or both; "" if not."""
-        return np.where(self.novel, np.where(self.uncertain, BOTH, UNLIKE), np.where(self.uncertain, NEAR, KEPT))
+        """(B,) why the bag is referred, in words; "" if not.
+
+        It could not be analysed, or else it is near the threshold, unlike the training data, or both.
+        """
+        why = np.where(self.novel, np.where(self.uncertain, BOTH, UNLIKE), np.where(self.uncertain, NEAR, KEPT))
+        if self.obstacles is None:
+            return why
+        return np.where(self.obstacles == "", why, [not_analysed(str(one)) for one in self.obstacles])
 
     @property
     def instance_prob(self) -> Array:

@@ -13,6 +13,17 @@ KEPT, NEAR, UNLIKE = "", "near the threshold", "unlike the training data"  # why
 BOTH = f"{NEAR} and {UNLIKE}"
 
 
+def not_analysed(obstacle: str) -> str:
+    """The reason of a bag that could not be analysed, whatever its numbers are; empty without an obstacle.
+
+    Examples
+    --------
+    >>> not_analysed("a single slice"), not_analysed("")
+    ('could not be analysed: a single slice', '')
+    """
+    return f"could not be analysed: {obstacle}" if obstacle else KEPT
+
+
 class Cost(NamedTuple):
     """What a referral costs and gains.
 

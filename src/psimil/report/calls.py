@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from psimil.predictive.novelty import NOVEL
 from psimil.predictive.prediction import Prediction
-from psimil.predictive.referral import BOTH, NEAR, UNLIKE
+from psimil.predictive.referral import BOTH, KEPT, NEAR, UNLIKE, not_analysed
 from psimil.report.numerals import probability
 
 NOTE = "Research use only, not a medical device."
@@ -114,7 +114,8 @@ def reasons_counted(reasons: Mapping[str, int]) -> str:
     >>> reasons_counted({NEAR: 2, BOTH: 1, "": 5})
     '3 to refer to a reader (2 near the threshold, 1 both)'
     """
-    counts = {short: reasons.get(why, 0) for short, why in ((NEAR, NEAR), (UNLIKE, UNLIKE), ("both", BOTH))}
+    order = (NEAR, UNLIKE, BOTH, *sorted(set(reasons) - {KEPT, NEAR, UNLIKE, BOTH}))
+    counts = {"both" if why == BOTH else why: reasons.get(why, 0) for why in order}
     parts = [f"{n} {short}" for short, n in counts.items() if n]
     return f"{sum(counts.values())} to refer to a reader" + (f" ({', '.join(parts)})" if parts else "")
 
@@ -138,6 +139,8 @@ def reason_words(prediction: Prediction, bag: int, words: Words) -> str:
     """
     novelty = "" if prediction.novelty is None else f" (novelty {probability(prediction.novelty[bag]).text}"
     why = []
+    if prediction.obstacles is not None and (obstacle := str(prediction.obstacles[bag])):
+        return f"Refer this {words.bag} to a reader, as it {not_analysed(obstacle)}."
     if prediction.uncertain[bag]:
         why.append(NEAR)
     if prediction.novel[bag]:

@@ -25,6 +25,7 @@ KINDS = ("ct", "images", "features")
 REAL = ("float64", "float32")
 HEADER = {"kind_of_bags", "aggregate", "threshold", "instance_threshold", "level", "model", "ids"}
 TEXTS = {"ids", "notes", "series", "feature_names"}
+OBSTACLES = "obstacles"  # text that is there where bags were not analysed
 WHICH_IDS = ("numbers", "text", "objects")
 
 
@@ -110,8 +111,10 @@ def prediction_arrays(found: Prediction) -> dict[str, Array]:
     return {name: array for name, array in arrays.items() if array is not None}
 
 
-def prediction_of(ids: Array, arrays: dict[str, Array], header: dict[str, Any]) -> Prediction:
-    """The prediction whose arrays and header these are, bit for bit."""
+def prediction_of(
+    ids: Array, arrays: dict[str, Array], texts: dict[str, list[str]], header: dict[str, Any]
+) -> Prediction:
+    """The prediction whose arrays, texts and header these are, bit for bit."""
     return Prediction(
         ids,
         arrays["offsets"],
@@ -129,6 +132,7 @@ def prediction_of(ids: Array, arrays: dict[str, Array], header: dict[str, Any]) 
         arrays.get("instance_novelty"),
         float(arrays["margin"][0]) if "margin" in arrays else None,
         Bounds(*(arrays[name] for name in Bounds._fields)) if "lower" in arrays else None,
+        np.array(texts[OBSTACLES], dtype=np.str_) if OBSTACLES in texts else None,
     )
 
 
@@ -206,7 +210,7 @@ def _check_header(header: Any) -> None:
 
 
 def _check_texts(texts: Any, tensors: dict[str, Array], header: dict[str, Any], sizes: dict[str, int]) -> None:
-    if not isinstance(texts, dict) or set(texts) != TEXTS:
+    if not isinstance(texts, dict) or set(texts) - {OBSTACLES} != TEXTS:
         raise _broken("the texts are incomplete or have unknown keys")
     for values in texts.values():
         if not isinstance(values, list) or not all(isinstance(text, str) for text in values):
@@ -214,8 +218,8 @@ def _check_texts(texts: Any, tensors: dict[str, Array], header: dict[str, Any], 
     named = header["ids"] != "numbers"
     if header["ids"] not in WHICH_IDS or named == ("ids" in tensors) or len(texts["ids"]) != named * sizes["B"]:
         raise _broken("there is not one id per bag")
-    if {len(texts["notes"]), len(texts["series"])} != {sizes["B"]}:
-        raise _broken("there is not one note and one series per bag")
+    if {len(texts[name]) for name in ("notes", "series", OBSTACLES) if name in texts} != {sizes["B"]}:
+        raise _broken("there is not one note, one series and one obstacle per bag")
 
 
 def _check_together(tensors: dict[str, Array], header: dict[str, Any], sizes: dict[str, int], names: int) -> None:

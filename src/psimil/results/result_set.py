@@ -20,7 +20,7 @@ from psimil.predictive.prediction_table import estimate
 from psimil.results.feature_effects import FeatureEffect
 from psimil.results.localisation import Localisation, Places
 from psimil.results.metrics import UNKNOWN, bag_metrics, instance_metrics
-from psimil.results.result_file import NAME, prediction_arrays, prediction_of, read_result, write_result
+from psimil.results.result_file import NAME, OBSTACLES, prediction_arrays, prediction_of, read_result, write_result
 
 Array = NDArray[Any]
 
@@ -246,6 +246,8 @@ class ResultSet:
             "series": list(self.series),
             "feature_names": list(self.feature_names),
         }
+        if found.obstacles is not None:
+            texts[OBSTACLES] = [str(why) for why in found.obstacles]
         write_result(path, self._arrays() | ({"ids": found.ids} if numbers else {}), texts, header)
 
     def _arrays(self) -> dict[str, Array]:
@@ -271,7 +273,7 @@ class ResultSet:
         ids = arrays["ids"] if dtype is None else np.array(texts["ids"], dtype=dtype)
         shown: dict[str, Any] = {name: arrays.get(name) for name in SHOWN}
         words: dict[str, Any] = {name: tuple(texts[name]) for name in ("feature_names", "notes", "series")}
-        prediction = prediction_of(ids, arrays, header)
+        prediction = prediction_of(ids, arrays, texts, header)
         return cls(header["kind_of_bags"], prediction, **shown, **words, model=dict(header["model"]))
 
 

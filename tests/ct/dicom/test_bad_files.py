@@ -86,7 +86,7 @@ def test_one_bad_slice_is_named_and_can_be_left_out(tmp_path, name):
     make, reason = BAD[name]
     write_series(tmp_path, N)
     make(tmp_path / "canary")
-    words = rf"^1 of 6 slices cannot be read\. slice 6: {reason}.* Leave them out with skip_bad=True \(--skip-bad\)\.$"
+    words = rf"^1 of 6 slices cannot be read\. file 6: {reason}.* Leave them out with skip_bad=True \(--skip-bad\)\.$"
     with pytest.raises(InputError, match=words) as caught:
         read(tmp_path)
     assert "canary" not in str(caught.value).lower()
@@ -94,14 +94,31 @@ def test_one_bad_slice_is_named_and_can_be_left_out(tmp_path, name):
     scan = read(tmp_path, skip_bad=True)
     assert scan.hu[:, 0, 0].tolist() == [-1000, -999, -998, -997, -996]
     assert "incomplete 5/6" in scan.notes
-    assert scan.notes[-1].startswith("slice 6: ")
+    assert scan.notes[-1].startswith("file 6: ")
+
+
+def test_a_bad_file_is_named_by_its_place_in_the_folder_not_by_that_of_its_slice(tmp_path):
+    """Files that are no slices count, hidden ones do not, as whoever lists the folder sees it."""
+    for name in (".hidden", "0-notes.txt", "1-empty"):
+        (tmp_path / name).write_text("" if name.endswith("empty") else "notes")
+    for place, name in enumerate("dcba"):  # the last file is the lowest slice
+        write_slice(tmp_path / f"canary-{name}", z=5.0 * place, uid=name)
+    lowest = tmp_path / "canary-d"
+    lowest.write_bytes(lowest.read_bytes()[:-100])
+    place = sorted(path.name for path in tmp_path.iterdir() if path.name[0] != ".").index(lowest.name) + 1
+    said = (
+        rf"^1 of 4 slices cannot be read\. file {place}: .* Files are counted by name in their folder, from 1\. Leave"
+    )
+    with pytest.raises(InputError, match=said):
+        read(tmp_path)
+    assert place == 6
 
 
 def test_many_bad_slices_are_one_line(tmp_path):
     for place in range(15):
         (tmp_path / f"{place:02d}").write_bytes(b"nothing")
     with pytest.raises(
-        InputError, match=r"^15 of 15 slices .* slice 10: not a DICOM file \(no DICM marker\). And 5 more"
+        InputError, match=r"^15 of 15 slices .* file 10: not a DICOM file \(no DICM marker\). And 5 more"
     ):
         read(tmp_path)
     with pytest.raises(InputError, match=r"^15 of 15 slices"):
@@ -118,7 +135,7 @@ def test_other_modalities_are_refused_unless_allowed(tmp_path, modality, shown):
     write_series(tmp_path, 2, Modality=modality)
     with pytest.raises(
         InputError,
-        match=rf"^slice 2: modality {shown}.* expected CT \(--allow-modality\)\. In Python, name it in modalities\.$",
+        match=rf"^file 2: modality {shown}.* expected CT \(--allow-modality\)\. In Python, name it in modalities\.$",
     ) as caught:
         read(tmp_path)
     assert "CANARY" not in str(caught.value)
@@ -130,7 +147,7 @@ def test_colour_images_are_refused(tmp_path):
     """B28."""
     tags = {"SamplesPerPixel": 3, "PhotometricInterpretation": "RGB", "PlanarConfiguration": 0}
     write_slice(tmp_path / "a", PixelData=bytes(6 * 32 * 32), **tags)
-    with pytest.raises(InputError, match=r"^slice 1: colour image, expected Hounsfield units"):
+    with pytest.raises(InputError, match=r"^file 1: colour image, expected Hounsfield units"):
         read(tmp_path)
 
 
@@ -143,8 +160,8 @@ def test_copies_and_doubles_are_noted(tmp_path):
     assert scan.positions.tolist() == [0, 5, 10, 15]
     assert scan.hu[3, 0, 0] == -997
     assert scan.notes == (
-        "slice 4 and slice 6 have the same SOPInstanceUID; the first was kept",
-        "slice 1 and slice 5 have the same position; the first by InstanceNumber was kept",
+        "file 4 and file 6 have the same SOPInstanceUID; the first was kept",
+        "file 1 and file 5 have the same position; the first by InstanceNumber was kept",
     )
 
 
@@ -158,7 +175,7 @@ def test_missing_positions_and_gaps_are_noted(tmp_path):
     assert scan.notes == ("slices have no positions; order falls back to InstanceNumber",)
     write_series(tmp_path / "b", 6)
     (tmp_path / "b" / "003.dcm").unlink()
-    assert read(tmp_path / "b").notes == ("gap of 10.0 mm between slice 3 and slice 2; slices are 5.0 mm apart",)
+    assert read(tmp_path / "b").notes == ("gap of 10.0 mm between file 3 and file 2; slices are 5.0 mm apart",)
 
 
 def test_a_bad_copy_does_not_hide_the_good_one(tmp_path):
@@ -175,4 +192,4 @@ def test_files_that_begin_like_programs_are_noted(tmp_path, start):
     """B33."""
     path = write_slice(tmp_path / "a")
     path.write_bytes(start + path.read_bytes()[len(start) :])
-    assert read(path).notes == ("slice 1 begins like an executable program; the preamble was ignored",)
+    assert read(path).notes == ("file 1 begins like an executable program; the preamble was ignored",)

@@ -178,7 +178,7 @@ def test_damaged_compressed_slices_are_bad_slices(tmp_path, box, damage, reason)
         path.write_bytes(content[: place + 12] + bytes.fromhex("feff00e000000000feffdde000000000"))
     scan = read(tmp_path, skip_bad=True, sandbox=box)
     assert scan.positions.tolist() == [0, 2]
-    assert scan.notes[-2:] == ("incomplete 2/3", f"slice 2: {reason}")
+    assert scan.notes[-2:] == ("incomplete 2/3", f"file 2: {reason}")
 
 
 def test_a_missing_codec_is_named(tmp_path, box):
@@ -191,7 +191,7 @@ def test_a_missing_codec_is_named(tmp_path, box):
     ):
         dataset.file_meta.TransferSyntaxUID = syntax
         dataset.save_as(tmp_path / "a", implicit_vr=False, little_endian=True)
-        with pytest.raises(InputError, match=rf"slice 1: {words} needs an extra codec.*pip install .*\[ct\]"):
+        with pytest.raises(InputError, match=rf"file 1: {words} needs an extra codec.*pip install .*\[ct\]"):
             read(tmp_path / "a", sandbox=box)
 
 
@@ -209,7 +209,7 @@ def test_damaged_bytes_never_raise_anything_else(tmp_path, box):
         try:
             assert read(path, sandbox=box).hu.shape == (1, 32, 32)
         except InputError as error:
-            assert str(error).startswith("1 of 1 slices cannot be read. slice 1: ")
+            assert str(error).startswith("1 of 1 slices cannot be read. file 1: ")
 
 
 def jpeg2000(path, change=bytes):
@@ -234,6 +234,6 @@ def test_jpeg_2000_and_a_bomb_of_it(tmp_path):
 
     np.testing.assert_array_equal(read(jpeg2000(tmp_path / "a")).hu[0], head())
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with pytest.raises(InputError, match=r"slice 1: (compressed pixel data is damaged|decompressing )"):
+    with pytest.raises(InputError, match=r"file 1: (compressed pixel data is damaged|decompressing )"):
         read(jpeg2000(tmp_path / "b", larger))
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < before + (50 << 10)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from psimil.ct.dicomweb.journal import Entry, opened
+from psimil.ct.dicomweb.journal import FAILED, FOUND, PREDICTED, REFUSED, REPORTED, Entry, opened
 from psimil.foundations.errors import OutputError
 
 
@@ -26,3 +26,9 @@ def test_a_folder_of_something_else_is_refused(folder):
     (folder / "journal.sqlite").write_text("this is not what it says" * 100)
     with pytest.raises(OutputError, match=r"journal\.sqlite"), opened(folder, "a"):
         pass
+
+
+def test_what_was_not_analysed_or_has_no_report_is_for_a_reader():
+    assert [Entry("1", state, reason="no axial series.").refer for state in (REPORTED, REFUSED, FAILED)] == [True] * 3
+    assert not any(Entry("1", state, reason="the server is gone.").refer for state in (FOUND, PREDICTED))
+    assert not Entry("1", REPORTED).refer

@@ -62,7 +62,7 @@ def test_gantry_tilt_is_noted_and_measured_along_the_normal():
 def test_slices_at_one_place_are_kept_once_by_instance_number():
     found = arrange(headers([0, 5, 5.0004, 10], numbers=[1, 3, 2, 4]))
     assert files(found) == [1, 2, 4]
-    assert found.notes == ("slice 2 and slice 3 have the same position; the first by InstanceNumber was kept",)
+    assert found.notes == ("file 2 and file 3 have the same position; the first by InstanceNumber was kept",)
     found = arrange(headers([0, 5, 5, 10], numbers=[1, 3, 2, 4]))
     assert files(found) == [1, 3, 4]
 
@@ -71,7 +71,7 @@ def test_copies_of_a_file_are_kept_once():
     one, two = headers([0, 5])
     found = arrange([one, two, two.__class__(**(two.__dict__ | {"file": SliceFile(Path("y"), 3, 9)}))])
     assert files(found) == [1, 2]
-    assert found.notes == ("slice 2 and slice 3 have the same SOPInstanceUID; the first was kept",)
+    assert found.notes == ("file 2 and file 3 have the same SOPInstanceUID; the first was kept",)
 
 
 def test_many_notes_are_shortened():
@@ -82,7 +82,7 @@ def test_many_notes_are_shortened():
 
 def test_gaps_are_noted():
     found = arrange(headers([0, 5, 10, 25, 30]))
-    assert found.notes == ("gap of 15.0 mm between slice 3 and slice 4; slices are 5.0 mm apart",)
+    assert found.notes == ("gap of 15.0 mm between file 3 and file 4; slices are 5.0 mm apart",)
 
 
 @pytest.mark.parametrize("missing", ["position", "orientation"])

@@ -119,10 +119,10 @@ def test_problems_are_listed_with_slice_and_reason(tmp_path):
     (tmp_path / "a" / "950").write_bytes(b"not an image at all")
     write_series(tmp_path / "b", 4, series="other")
     found = index(tmp_path)
-    reason = "slice 6: not a DICOM file (no DICM marker)."
+    reason = "file 6: not a DICOM file (no DICM marker)."
     assert found.problems == (f"folder 1, {reason}",)
     first, second = found.studies[0].series
-    assert first.problems == ("slice 5: RescaleSlope is 0; cannot convert to Hounsfield units.", reason)
+    assert first.problems == ("file 5: RescaleSlope is 0; cannot convert to Hounsfield units.", reason)
     assert second.problems == ()
     assert second.unread == ()
 

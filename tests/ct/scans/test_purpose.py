@@ -2,8 +2,8 @@
 
 import pytest
 
+from psimil.ct.scans.label_file import read_scan_labels
 from psimil.ct.scans.purpose import HEMORRHAGE, SCHEME, UNNAMED, Code, Purpose, region_of
-from psimil.ct.scans.scan_labels import read_scan_labels
 from psimil.foundations.errors import InputError
 
 
@@ -11,6 +11,57 @@ from psimil.foundations.errors import InputError
 def test_what_names_nothing_is_refused(text):
     with pytest.raises(InputError, match="a finding is named by words"):
         Purpose.read(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("SCT:36118008:", "the meaning is empty"),
+        (":36118008:Pneumothorax", "the scheme is empty"),
+        ("SCT: :Pneumothorax", "the value is empty"),
+        ("SCT:1:2:3", "4 parts between colons"),
+        ("SCT:36118008", "2 parts between colons"),
+        ("SCT:12345678901234567:Long", "the value has 17 letters, more than 16"),
+        (f"SCT:36118008:{'a' * 65}", "the meaning has 65 letters, more than 64"),
+        ("SCT:36118008:Free\\air", "the meaning has letters that a code cannot have"),
+        ("SCT:36118008:Free\u200bair", "the meaning has letters that a code cannot have"),
+        ("99 MY:1:Free air", "the scheme has letters that a code cannot have"),
+        ("SCT:pneumothorax:Pneumothorax", "the value of scheme SCT is not of its form, as 36118008"),
+        ("LN:24627:CT Chest", "the value of scheme LN is not of its form, as 24627-2"),
+        ("LOINC:24627-2:CT Chest", "the scheme is called LN in DICOM"),
+        ("Pneumothorax; ", "the meaning is empty"),
+        ("Free\x07air", "the meaning has letters that a code cannot have"),
+        ("\ud800", "the meaning has letters that a code cannot have"),
+    ],
+)
+def test_odd_codes_are_refused_with_their_part(text, words):
+    with pytest.raises(InputError, match=f"^{words}; a finding is named by words"):
+        Purpose.read(text)
+
+
+def test_codes_made_in_python_are_checked_as_those_that_are_read():
+    with pytest.raises(InputError, match=r"^the value is empty"):
+        Purpose(Code("", "SCT", "Pneumothorax"))
+    with pytest.raises(InputError, match=r"^the meaning has letters"):
+        Purpose(Code("1", "99MY", "a\nb"))
+    with pytest.raises(InputError, match="must be Code, got str"):
+        Purpose("Pneumothorax")
+    assert Purpose(Code("J93.9", "I10", "Pneumothorax, unspecified")).words == "Pneumothorax, unspecified (I10 J93.9)"
+
+
+@pytest.mark.parametrize(
+    ("head", "words"),
+    [
+        ("label:", "the meaning is empty"),
+        ("label: ; LN:24627-2:CT Chest", "the meaning is empty"),
+        ("label: Free air;", "the meaning is empty"),
+        ("label,label: Free air", "has 2 columns of labels. Keep one"),
+    ],
+)
+def test_a_head_that_names_no_finding_is_refused(head, words, tmp_path):
+    (tmp_path / "scans.csv").write_text(f"scan,{head}\na,1,1\n")
+    with pytest.raises(InputError, match=words):
+        read_scan_labels(tmp_path / "scans.csv")
 
 
 def test_words_get_one_private_code_whatever_their_case():
@@ -29,6 +80,8 @@ def test_it_goes_through_json_and_nothing_else_does():
         {**seen.json, "more": 1},
         {**seen.json, "regions": ["Smith"]},
         {**seen.json, "finding": ["a"]},
+        {**seen.json, "finding": ["", "SCT", "a"]},
+        {**seen.json, "procedure": [1, 2, 3]},
     ):
         with pytest.raises(InputError, match="purpose needs"):
             Purpose.from_json(wrong)

@@ -3,7 +3,8 @@ import warnings
 
 import pytest
 
-from psimil.ct.scans.scan_labels import ScanLabels, ScanNames, read_scan_labels
+from psimil.ct.scans.label_file import read_scan_labels, read_slice_labels
+from psimil.ct.scans.scan_labels import ScanLabels, ScanNames
 from psimil.foundations.errors import DataWarning, InputError, MissingFile
 
 KINDS = ("epidural", "intraparenchymal", "intraventricular", "subarachnoid", "subdural", "any")
@@ -125,3 +126,33 @@ def test_files_that_are_no_tables(tmp_path):
         (tmp_path / "bad.csv").write_bytes(content)
         with pytest.raises(InputError, match=r"bad.csv cannot be read"):
             read_scan_labels(tmp_path / "bad.csv")
+
+
+def test_labels_without_a_scan_are_counted_and_named_by_their_rows(tmp_path):
+    rows = "".join(f"SECRET-{n},1\n" for n in range(12))
+    labels = read_scan_labels(written(tmp_path, f"scan,label\na,1\n\nSECRET,0\nunread,0\n{rows}"))
+    here = {"1": ScanNames(("1.2.3", "a"))}
+    with pytest.warns(
+        DataWarning, match=r"^13 of 15 labels are of no scan in the folder, in rows 3, 5, 6, .*, 13, \.\.\. of"
+    ):
+        assert labels.match(here, [ScanNames(("9", "unread"))]) == {"1": 1}
+    one = ScanLabels("scans", {"a": 1, "SECRET": 0})
+    with pytest.warns(DataWarning, match=r"^1 of 2 labels are of no scan in the folder, in rows 2 of their file\.$"):
+        one.match(here)
+    slices = read_scan_labels(written(tmp_path, rsna([("ID_a", True), ("ID_b", False)])))
+    with pytest.warns(DataWarning, match=r"^1 of 2 labels are of no scan in the folder, in rows 12 of"):
+        assert slices.match({"1": ScanNames(("1",), ("ID_a",))}) == {"1": 1}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("1.2,1\n1.2,0\n", "row 2 gives a scan another label"),
+        (",1\n", "row 1 names no scan"),
+        ("1.2,x\n", "the label in row 1 is not a number"),
+        ("", "has no rows with labels"),
+    ],
+)
+def test_labels_of_slices_are_checked_as_those_of_scans(tmp_path, text, words):
+    with pytest.raises(InputError, match=words):
+        read_slice_labels(written(tmp_path, f"sop_instance_uid,label\n{text}"))

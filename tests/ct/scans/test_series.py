@@ -94,7 +94,7 @@ def test_damaged_groups_of_frames_are_one_line(tmp_path):
     dataset = dcmread(path)
     del dataset.PerFrameFunctionalGroupsSequence[2]
     dataset.save_as(path)
-    with pytest.raises(InputError, match=r"^1 of 1 slices cannot be read. slice 1: 2 groups describe 3 frames. "):
+    with pytest.raises(InputError, match=r"^1 of 1 slices cannot be read. file 1: 2 groups describe 3 frames. "):
         read(path)
 
 
@@ -163,7 +163,7 @@ def test_what_is_not_there_is_said_without_its_name(tmp_path):
     os.mkfifo(tmp_path / "canary" / "pipe")
     with pytest.raises(InputError, match=r"skipped 1 file that is not a slice"):
         read(tmp_path / "canary")
-    with pytest.raises(InputError, match=r"slice 1: not a regular file") as caught:
+    with pytest.raises(InputError, match=r"file 1: not a regular file") as caught:
         read(tmp_path / "canary" / "pipe")
     assert "canary" not in str(caught.value)
 

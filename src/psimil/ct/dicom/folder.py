@@ -54,7 +54,7 @@ class SliceFile:
     Parameters
     ----------
     path : never shown.
-    number : place among the files of its directory by name, from 1.
+    number : place among the files of its directory that are not hidden, by name, from 1.
     size : bytes.
     folder : place of the directory among those with files, from 1.
     """
@@ -63,6 +63,11 @@ class SliceFile:
     number: int
     size: int
     folder: int = 1
+
+    @property
+    def words(self) -> str:
+        """Name of the file in messages; its own may tell who somebody is."""
+        return f"file {self.number}"
 
 
 @dataclass(frozen=True)
@@ -123,16 +128,16 @@ def list_folder(directory: str | Path) -> Listing:
         skipped["links"] += sum(os.path.islink(os.path.join(parent, name)) for name in directories)
         skipped["hidden"] += sum(name.startswith(".") for name in directories)
         directories[:] = sorted(name for name in directories if not name.startswith("."))
-        number = 0
+        number, before = 0, len(files)
         for name in sorted(names):
+            number += not name.startswith(".")
             path, kind, status = _examined(Path(parent) / name, root)
             if status is None or (status.st_dev, status.st_ino) in seen:
                 skipped[kind or "links"] += 1
                 continue
             seen.add((status.st_dev, status.st_ino))
-            number += 1
             files.append(SliceFile(path, number, status.st_size, folder))
-        folder += number > 0
+        folder += len(files) > before
     return Listing(tuple(files), MappingProxyType({kind: n for kind, n in sorted(skipped.items()) if n}))
 
 

@@ -52,7 +52,7 @@ class Header:
     --------
     >>> from pathlib import Path
     >>> Header(SliceFile(Path("a"), 3, 1000), rows=512, columns=512).words
-    'slice 3'
+    'file 3'
     """
 
     file: SliceFile = field(repr=False)
@@ -95,8 +95,8 @@ class Header:
 
     @property
     def words(self) -> str:
-        """Name of the slice in messages."""
-        return f"slice {self.file.number}" + ("" if self.frame is None else f", frame {self.frame}")
+        """Name of the image in messages: that of its file, as slices have other numbers, those of their order."""
+        return self.file.words + ("" if self.frame is None else f", frame {self.frame}")
 
     @property
     def frame_bytes(self) -> int:

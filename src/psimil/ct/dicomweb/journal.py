@@ -31,7 +31,7 @@ class Entry:
     content : hash of the images that the state is about.
     tries : that failed since they were found.
     due : time of the next one, in seconds since 1970.
-    reason : of the refusal or the last failure.
+    reason : of the refusal or the last failure, or why a study that was reported is for a human reader.
 
     Examples
     --------
@@ -47,6 +47,11 @@ class Entry:
     tries: int = 0
     due: float = 0.0
     reason: str = ""
+
+    @property
+    def refer(self) -> bool:
+        """Whether a human reader has to look, for the report says so or there is none."""
+        return bool(self.reason) and self.state in (REPORTED, REFUSED, FAILED)
 
     @property
     def words(self) -> str:

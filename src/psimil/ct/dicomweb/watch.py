@@ -36,6 +36,7 @@ class Watch:
         when the study cannot be analysed.
     limits : sizes above which images are not read.
     tell : called with the entry of each study that has come to an end.
+    referral : called with the folder that was written; why the study is for a human reader, "" when it is not.
     """
 
     archive: Archive
@@ -45,6 +46,7 @@ class Watch:
     predict: Callable[[Path, Path], object]
     limits: Limits = LIMITS
     tell: Callable[[Entry], object] = lambda entry: None
+    referral: Callable[[Path], str] = lambda results: ""
 
     def look(self, pause: float = 0.0) -> None:
         """Take every study as far as it goes now.
@@ -102,8 +104,10 @@ class Watch:
                 self.predict(self.folder / INCOMING, self.folder / SCANS / entry.id)
                 entry = self._noted(entry, state=PREDICTED)
             if entry.state == PREDICTED:
-                self._send(study, self.folder / SCANS / entry.id)
-                self.tell(self._noted(entry, state=REPORTED, settled=True, tries=0, reason=""))
+                results = self.folder / SCANS / entry.id
+                self._send(study, results)
+                why = self.referral(results)
+                self.tell(self._noted(entry, state=REPORTED, settled=True, tries=0, reason=why))
             else:  # the archive has other files than before, but no other images
                 self._noted(entry, settled=True, tries=0)
         except InputError as error:

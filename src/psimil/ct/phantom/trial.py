@@ -11,11 +11,12 @@ from sklearn.base import clone
 
 from psimil.ct.phantom.studies import PhantomFiles, write_phantoms
 from psimil.ct.pipeline import CTPipeline
-from psimil.ct.report.scan_results import CTResults, area, predict_cohort, truth_scores
+from psimil.ct.report.scan_results import CTResults, predict_cohort
+from psimil.ct.report.slice_truth import area, truth_scores
 from psimil.ct.scans.cohort import Cohort
 from psimil.ct.scans.index import index_folder
+from psimil.ct.scans.label_file import read_slice_labels
 from psimil.ct.scans.purpose import HEMORRHAGE
-from psimil.ct.scans.scan_labels import read_slice_labels
 from psimil.ct.scans.training_set import read_training_set
 from psimil.estimators.psi_vgpmil import VGPMIL
 

@@ -14,7 +14,7 @@ from psimil.ct.scans.purpose import ANY_CT, SCHEME, Code
 from psimil.ct.scans.study import CT_CLASSES
 from psimil.foundations.errors import InputError
 from psimil.predictive.novelty import NOVEL
-from psimil.predictive.referral import BOTH, KEPT, NEAR, UNLIKE
+from psimil.predictive.referral import BOTH, KEPT, NEAR, UNLIKE, not_analysed
 from psimil.version import VERSION
 
 if TYPE_CHECKING:
@@ -40,14 +40,17 @@ NUMBERS = {
     "novelty": Code("NOVELTY", SCHEME, "How unlike the training data, from 0 to 1; novel above 0.5"),
 }
 COLUMNS = ("level", "number", "sop_instance_uid", "frame", *NUMBERS, "called", "reason", "obstacle")
+SINGLE, ELSEWHERE, UNREAD = "a single slice", "another body part", "cannot be read"
 REFERRAL = Code("REFERRAL", SCHEME, "Referral to a human reader")
 REASONS = {
     KEPT: Code("NOT_REFERRED", SCHEME, "Not referred"),
     NEAR: Code("NEAR_THRESHOLD", SCHEME, "Refer: near the threshold"),
     UNLIKE: Code("UNLIKE_TRAINING", SCHEME, "Refer: unlike the training data"),
     BOTH: Code("NEAR_AND_UNLIKE", SCHEME, "Refer: near the threshold and unlike the training data"),
+    not_analysed(SINGLE): Code("REFER_SINGLE", SCHEME, f"Refer: {not_analysed(SINGLE)}"),
+    not_analysed(ELSEWHERE): Code("REFER_BODY_PART", SCHEME, f"Refer: {not_analysed(ELSEWHERE)}"),
+    not_analysed(UNREAD): Code("REFER_UNREADABLE", SCHEME, f"Refer: {not_analysed(UNREAD)}"),
 }
-SINGLE, ELSEWHERE, UNREAD = "a single slice", "another body part", "cannot be read"
 OBSTACLE = Code("NOT_ANALYSED", SCHEME, "Why the scan could not be analysed")
 OBSTACLES = {  # why a scan could not be analysed, in every output
     SINGLE: Code("SINGLE_SLICE", SCHEME, "A single slice, which is no scan"),

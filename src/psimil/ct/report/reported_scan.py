@@ -131,16 +131,16 @@ class ReportedScan:
         return tuple(source for source, one in zip(self.sources, called, strict=True) if one)
 
 
-def obstacle_words(obstacle: str, purpose: Purpose) -> list[str]:
-    """Why a scan could not be analysed, as a sentence; none when it was.
+def obstacle_words(obstacle: str, purpose: Purpose) -> str:
+    """Why a scan could not be analysed, and what to do, in sentences; empty when it was.
 
     Examples
     --------
     >>> obstacle_words("a single slice", UNNAMED)
-    ['Could not be analysed: a single slice.']
+    'Could not be analysed: a single slice. Refer this scan to a reader.'
     """
     known = f" (trained on: {', '.join(purpose.regions)})" if obstacle == ELSEWHERE else ""
-    return [f"Could not be analysed: {obstacle}{known}."] if obstacle else []
+    return f"Could not be analysed: {obstacle}{known}. Refer this scan to a reader." if obstacle else ""
 
 
 def model_words(card: Mapping[str, str]) -> str:

@@ -36,6 +36,8 @@ def write_results(
 ) -> list[Failure]:
     """Write tables, results.safetensors, strips of the most probable scans and DICOM objects.
 
+    When no scan could be read, there are failures.csv and the reports that say so.
+
     Parameters
     ----------
     run : directory to fill.
@@ -51,10 +53,11 @@ def write_results(
     refused : scans without a report, and why.
     """
     now = now or datetime.now()
-    run.write_table("bags.csv", results.scan_table())
-    run.write_table("instances.csv", results.slice_table())
     run.write_table("failures.csv", results.failure_table())
-    results.result_set().save(run)
+    if results.slices:
+        run.write_table("bags.csv", results.scan_table())
+        run.write_table("instances.csv", results.slice_table())
+        results.result_set().save(run)
     pictures = {}
     for place, number in enumerate(results.order()[:figures], start=1):
         pictures[int(number)] = _draw(run, results, int(number), place)

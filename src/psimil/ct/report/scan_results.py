@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics import roc_auc_score
 
 from psimil.ct.report.report_content import ELSEWHERE, SINGLE, UNREAD
 from psimil.ct.report.reported_scan import ReportedScan, model_words, obstacle_words
+from psimil.ct.report.slice_truth import slice_truth, truth_scores
 from psimil.ct.scans.cohort import Cohort, Failure
 from psimil.ct.scans.purpose import UNNAMED, Purpose
 from psimil.ct.scans.scan import Slices, Source, thumbnails
 from psimil.ct.scans.study import CT_CLASSES
-from psimil.foundations.errors import InputError
-from psimil.predictive.prediction import Prediction
+from psimil.predictive.prediction import BagLayout, Prediction
 from psimil.predictive.prediction_table import estimate
-from psimil.predictive.referral import UNLIKE
+from psimil.predictive.referral import UNLIKE, not_analysed
 from psimil.results.edges import Edges
-from psimil.results.localisation import Localisation, Places, auc_within_bags
-from psimil.results.metrics import bag_metrics, instance_metrics
+from psimil.results.localisation import Localisation, Places
 from psimil.results.model_card import model_card
 from psimil.results.result_set import ResultSet
 
@@ -62,6 +61,11 @@ class CTResults:
     model: Mapping[str, str] = field(default_factory=dict)
     purpose: Purpose = UNNAMED
     files: Sequence[Sequence[Path]] = field(default=(), repr=False)
+
+    def __post_init__(self) -> None:
+        obstacles = np.array([_obstacle(scan, self.purpose) for scan in self.slices], dtype=np.str_)
+        known = replace(self.prediction, obstacles=obstacles) if obstacles.any() else self.prediction
+        object.__setattr__(self, "prediction", known)
 
     @property
     def positions(self) -> Array:
@@ -112,22 +116,23 @@ class CTResults:
         return frame
 
     def failure_table(self) -> pd.DataFrame:
-        """One row per scan that could not be read."""
+        """One row per scan that could not be read, all of which are for a human reader."""
         import pandas as pd
 
-        return pd.DataFrame([(f.scan, f.reason) for f in self.failures], columns=["bag", "reason"])
+        return pd.DataFrame([(f.scan, True, f.reason) for f in self.failures], columns=["bag", "refer", "reason"])
+
+    def reasons(self) -> Counter[str]:
+        """How many scans are referred for which reason, those that could not be read among them."""
+        return Counter(self.prediction.reason.tolist()) + Counter({not_analysed(UNREAD): len(self.failures)})
 
     def obstacle(self, number: int) -> str:
         """Why scan ``number`` does not count as analysed, whatever its numbers are; empty when it does.
 
         It is a single slice, its files name a body part that no training scan is of, or it is unlike the training data.
         """
-        scan, known = self.slices[number], self.purpose.regions
-        if np.ptp(scan.positions) == 0:
-            return SINGLE
-        if scan.region and known and scan.region not in known:
-            return ELSEWHERE
-        return UNLIKE if self.prediction.novel[number] else ""
+        given = self.prediction.obstacles
+        known = "" if given is None else str(given[number])
+        return known or (UNLIKE if self.prediction.novel[number] else "")
 
     def reported(self, number: int) -> ReportedScan:
         """What a DICOM report says about scan ``number``."""
@@ -151,7 +156,7 @@ class CTResults:
             scan.get("novelty"),
             slices.get("novelty"),
             scan["reason"],
-            " ".join([*obstacle_words(obstacle, self.purpose), reason_words(prediction, number, Words.of("ct"))]),
+            obstacle_words(obstacle, self.purpose) or reason_words(prediction, number, Words.of("ct")),
             self.purpose,
             model_words(self.model),
             obstacle,
@@ -165,7 +170,8 @@ class CTResults:
             "" if first is None else first.study,
             "" if first is None else first.series,
             tuple(Source(image.sop_class, image.sop_instance, image.frame) for image in images),
-            words=f"Could not be analysed: it {UNREAD}.",
+            reason=not_analysed(UNREAD),
+            words=obstacle_words(UNREAD, self.purpose),
             purpose=self.purpose,
             model=model_words(self.model),
             obstacle=UNREAD,
@@ -178,7 +184,7 @@ class CTResults:
             "scans": len(self.slices),
             "slices": int(prediction.offsets[-1]),
             "called_positive": int(prediction.label.sum()),
-            "to_refer": int(prediction.refer.sum()),
+            "to_refer": int(prediction.refer.sum()) + len(self.failures),
             "novel": int(prediction.novel.sum()),
             "failures": len(self.failures),
             "not_analysed": len(self.failures) + sum(bool(self.obstacle(number)) for number in range(len(self.slices))),
@@ -192,6 +198,13 @@ class CTResults:
     def order(self) -> Array:
         """(B,) scans from the most to the least probable."""
         return np.argsort(-self.prediction.log_odds, kind="stable")
+
+
+def _obstacle(scan: Slices, purpose: Purpose) -> str:
+    """Why a scan does not count as analysed, as far as the scan itself tells; empty when it does."""
+    if np.ptp(scan.positions) == 0:
+        return SINGLE
+    return ELSEWHERE if scan.region and purpose.regions and scan.region not in purpose.regions else ""
 
 
 def with_slices(frame: pd.DataFrame) -> pd.DataFrame:
@@ -208,27 +221,27 @@ def predict_cohort(
     file: Path | None = None,
     progress: Callable[[str], None] = lambda note: None,
 ) -> CTResults:
-    """Read and predict every scan; those that cannot be read are listed.
+    """Read and predict every scan; those that cannot be read are listed, also when none can.
 
     Parameters
     ----------
     truth : slice labels by SOP instance UID.
     file : the Gaussian process's model file, for the model's card.
     progress : called after each scan.
-
-    Raises
-    ------
-    InputError
-        When no scan can be read.
     """
     extractor = pipeline.extractor_
     scans, failures = cohort.read_all(windows=extractor.weights_.windows, size=extractor.size, progress=progress)
     slices = [scan for _, _, scan in scans]
-    known = None if truth is None else slice_truth(slices, truth)
+    known = None if truth is None or not slices else slice_truth(slices, truth)
     card = {"finding": pipeline.purpose_.words, **model_card(pipeline.gp_, file)}
+    if failures:
+        card["not read"] = f"{len(failures)} scans, which are to be referred and not shown here; see failures.csv"
+    nothing = np.empty(0)
     return CTResults(
         slices,
-        pipeline.predict_dist(slices),
+        pipeline.predict_dist(slices)
+        if slices
+        else pipeline.gp_.model_.assemble(BagLayout(nothing, np.zeros(1, np.int64)), (nothing, nothing)),
         failures,
         known,
         [series.id for _, series, _ in scans],
@@ -236,59 +249,3 @@ def predict_cohort(
         pipeline.purpose_,
         [[image.file.path for image in series.slices] for _, series, _ in scans],
     )
-
-
-def slice_truth(slices: Sequence[Slices], truth: Mapping[str, int]) -> Array:
-    """(N,) labels of all slices, -1 where ``truth`` has none.
-
-    Examples
-    --------
-    >>> from psimil.ct.scans.scan import Scan, Source
-    >>> from psimil.ct.scans.windows import WINDOWS
-    >>> scan = Scan("a", np.zeros((1, 4, 4), np.int16), np.zeros(1), (1.0, 1.0), (Source("1.2", "1.2.3", None),))
-    >>> slice_truth([Slices.of(scan, WINDOWS, 4)], {"1.2.3": 1})
-    array([1])
-    """
-    labels = [truth.get(source.sop_instance_uid, -1) for scan in slices for source in scan.sources]
-    if len(labels) != sum(map(len, slices)) or max(labels, default=-1) < 0:
-        raise InputError("the slice labels fit none of the slices. Give them by SOP instance UID.")
-    return np.array(labels, dtype=np.int64)
-
-
-def truth_scores(prediction: Prediction, truth: Array) -> dict[str, Any]:
-    """Scores of scans and slices, and how well the standard deviation of a slice tells that its call is wrong.
-
-    Parameters
-    ----------
-    truth : (N,) slice labels, -1 for unknown. A scan is positive when one of its slices is, negative when all are known
-        to be, and not scored otherwise.
-
-    Returns
-    -------
-    scores : {"scans": ..., "slices": ..., "auc_within_scans": ..., "uncertainty_auc": ...}; values are nan where a
-        class is missing.
-    """
-    starts, known = prediction.offsets[:-1], truth >= 0
-    y = np.maximum.reduceat(truth, starts)
-    scored = (y == 1) | np.logical_and.reduceat(known, starts)
-    wrong = prediction.instance_label[known] != truth[known]
-    return {
-        "scans": bag_metrics(y[scored], prediction.prob[scored], prediction.threshold, prediction.log_odds[scored]),
-        "slices": instance_metrics(
-            truth, prediction.instance_prob, prediction.instance_threshold, prediction.instance_log_odds
-        ),
-        "auc_within_scans": auc_within_bags(truth, prediction.instance_log_odds, prediction.offsets),
-        "uncertainty_auc": area(wrong, prediction.instance_std[known]),
-        "wrong_slices": int(wrong.sum()),
-    }
-
-
-def area(y: Array, score: Array) -> float:
-    """Area under the ROC curve, nan when there is one class only.
-
-    Examples
-    --------
-    >>> area(np.array([0, 1]), np.array([0.1, 0.2])), area(np.array([1]), np.array([0.1]))
-    (1.0, nan)
-    """
-    return float(roc_auc_score(y, score)) if 0 < np.sum(y) < len(y) else float("nan")

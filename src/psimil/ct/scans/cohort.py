@@ -151,13 +151,7 @@ class Cohort:
     def read_all(
         self, *, windows: Sequence[Window], size: int, progress: Callable[[str], None]
     ) -> tuple[list[tuple[Study, Series, Slices]], list[Failure]]:
-        """The scans that can be read, with their studies and series, and the failures, those of the cohort first.
-
-        Raises
-        ------
-        InputError
-            When no scan can be read.
-        """
+        """The scans that can be read, with their studies and series, and the failures, those of the cohort first."""
         scans, failures = [], list(self.failures)
         for study, series, item in zip(self.studies, self.chosen, self.read(windows=windows, size=size), strict=True):
             if isinstance(item, Failure):
@@ -165,10 +159,30 @@ class Cohort:
             else:
                 scans.append((study, series, item))
             progress("scans")
-        if not scans:
-            first = f" The first: {failures[0].reason}" if failures else ""
-            raise InputError(f"none of {len(failures)} scans can be read.{first}")
         return scans, failures
+
+
+def check_read(scans: Sequence[object], failures: Sequence[Failure], where: str = "") -> None:
+    """Refuse to go on without any scan.
+
+    Parameters
+    ----------
+    where : what else is to be said.
+
+    Raises
+    ------
+    InputError
+        When there is none.
+
+    Examples
+    --------
+    >>> check_read([], [Failure("a1", "no axial series.")])
+    Traceback (most recent call last):
+    psimil.foundations.errors.InputError: none of 1 scans can be read. The first: no axial series.
+    """
+    if not scans:
+        first = f" The first: {failures[0].reason}" if failures else ""
+        raise InputError(f"none of {len(failures)} scans can be read.{first}{where}")
 
 
 def _usable(index: Index) -> tuple[Study, ...]:

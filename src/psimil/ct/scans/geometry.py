@@ -76,7 +76,7 @@ def arrange(slices: Sequence[Header]) -> Arrangement:
     >>> one, two = (Header(SliceFile(Path("a"), n, 9), instance_number=9 - n, thickness=5.0) for n in (1, 2))
     >>> found = arrange([one, two])
     >>> [slice.words for slice in found.slices], found.positions.tolist(), found.notes
-    (['slice 2', 'slice 1'], [0.0, 5.0], ('slices have no positions; order falls back to InstanceNumber',))
+    (['file 2', 'file 1'], [0.0, 5.0], ('slices have no positions; order falls back to InstanceNumber',))
     """
     unique, notes = _without_copies(slices)
     normal = normal_of(unique[0].orientation)

@@ -38,6 +38,13 @@ class Index:
     listing: Listing = field(repr=False)
 
     @property
+    def strays(self) -> tuple[str, ...]:
+        """As ``problems``, of the files that belong to no series, so that no scan fails for them."""
+        owned = {id(file) for study in self.studies for series in study.series for file in series.unread}
+        lines = zip(self.problems, self.unread, strict=True)
+        return tuple(line for line, file in lines if id(file) not in owned)
+
+    @property
     def problems(self) -> tuple[str, ...]:
         """Why files cannot be read, one line each; folders are numbered by name when there are several."""
         several = any(file.folder > 1 for file in self.listing.files)
@@ -75,7 +82,7 @@ def index_folder(
     >>> with tempfile.TemporaryDirectory() as directory:
     ...     _ = (Path(directory) / "a").write_text("no image")
     ...     index_folder(directory, hasher=str.upper).problems
-    ('slice 1: not a DICOM file (no DICM marker).',)
+    ('file 1: not a DICOM file (no DICM marker).',)
     """
     return index_files(list_folder(directory), hasher, modalities, limits)
 

@@ -10,7 +10,17 @@ from typing import Any, NamedTuple
 
 from psimil.foundations.errors import InputError
 
-CODED = re.compile(r"(?P<scheme>[A-Za-z0-9_]{1,16}):(?P<value>[A-Za-z0-9_.-]{1,16}):(?P<meaning>[^:;]{1,64})")
+RULE = (
+    "a finding is named by words, at most 64 letters, or as SCHEME:VALUE:MEANING, e.g. SCT:1386000:Intracranial "
+    "hemorrhage; the procedure may follow after a semicolon."
+)
+ODD, ODD_WORDS = re.compile(r"[^A-Za-z0-9_.-]"), re.compile(r"[:;\\]")  # in scheme and value, and in the meaning
+FORMS = {  # of values, with an example, by scheme
+    "SCT": (re.compile(r"[1-9][0-9]{5,15}"), "36118008"),
+    "LN": (re.compile(r"[0-9]{1,7}-[0-9]"), "24627-2"),
+    "RADLEX": (re.compile(r"RID[0-9]+"), "RID5352"),
+}
+OTHER_NAMES = {"SNOMED": "SCT", "SNOMED-CT": "SCT", "SNOMEDCT": "SCT", "LOINC": "LN"}
 SCHEME = "99PSIMIL"
 HEAD = frozenset(("HEAD", "BRAIN", "SKULL", "HEADNECK"))
 # Terms of BodyPartExamined that are told apart; any other, and what people type there, counts as unknown.
@@ -34,7 +44,7 @@ class Code(NamedTuple):
         Raises
         ------
         InputError
-            When the text is neither.
+            When the text is neither; see :meth:`check`.
 
         Examples
         --------
@@ -42,14 +52,40 @@ class Code(NamedTuple):
         ('36118008', '99PSIMIL')
         """
         text = " ".join(text.split())
-        if match := CODED.fullmatch(text):
-            return cls(match["value"], match["scheme"], match["meaning"].strip())
-        if not 1 <= len(text) <= 64 or ":" in text or ";" in text or "\\" in text or not text.isprintable():
-            raise InputError(
-                "a finding is named by words, at most 64 letters, or as SCHEME:VALUE:MEANING, e.g. "
-                "SCT:1386000:Intracranial hemorrhage; the procedure may follow after a semicolon."
-            )
-        return cls(f"F{hashlib.sha256(text.lower().encode()).hexdigest()[:12].upper()}", SCHEME, text)
+        parts = [part.strip() for part in text.split(":")]
+        if len(parts) not in (1, 3):
+            raise InputError(f"{len(parts)} parts between colons; {RULE}")
+        own = f"F{hashlib.sha256(text.lower().encode(errors='replace')).hexdigest()[:12].upper()}"
+        code = cls(own, SCHEME, text) if len(parts) == 1 else cls(parts[1], parts[0], parts[2])
+        code.check()
+        return code
+
+    def check(self) -> None:
+        """Refuse what is no code, or what DICOM has no room for.
+
+        Raises
+        ------
+        InputError
+            When a part is empty, too long or has odd characters, or the value is none of its scheme.
+
+        Examples
+        --------
+        >>> Code("pneumothorax", "SCT", "Pneumothorax").check()
+        Traceback (most recent call last):
+        psimil.foundations.errors.InputError: the value of scheme SCT is not of its form, as 36118008; a finding is ...
+        """
+        for name, text, most, odd in zip(self._fields, self, (16, 16, 64), (ODD, ODD, ODD_WORDS), strict=True):
+            if not isinstance(text, str) or not text.strip():
+                raise InputError(f"the {name} is empty; {RULE}")
+            if len(text) > most:
+                raise InputError(f"the {name} has {len(text)} letters, more than {most}; {RULE}")
+            if odd.search(text) or not text.isprintable() or text != text.strip():
+                raise InputError(f"the {name} has letters that a code cannot have; {RULE}")
+        if self.scheme.upper() in OTHER_NAMES:
+            raise InputError(f"the scheme is called {OTHER_NAMES[self.scheme.upper()]} in DICOM; {RULE}")
+        form, example = FORMS.get(self.scheme, (None, ""))
+        if form is not None and not form.fullmatch(self.value):
+            raise InputError(f"the value of scheme {self.scheme} is not of its form, as {example}; {RULE}")
 
 
 ANY_CT = Code("25045-6", "LN", "CT unspecified body region")
@@ -76,6 +112,12 @@ class Purpose:
     procedure: Code = ANY_CT
     regions: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        for code in (self.finding, self.procedure):
+            if not isinstance(code, Code):
+                raise InputError(f"finding and procedure must be Code, got {type(code).__name__}. Use Purpose.read.")
+            code.check()
+
     @classmethod
     def read(cls, text: str) -> Purpose:
         """The finding, and after a semicolon the procedure; see :meth:`Code.read`."""
@@ -91,15 +133,13 @@ class Purpose:
             When a code or a body part is none.
         """
         try:
-            codes = [Code(*facts[name]) for name in ("finding", "procedure")]
-            regions = tuple(facts["regions"])
-            right = set(facts) == {"finding", "procedure", "regions"} and set(regions) <= PARTS
-            right = right and all(CODED.fullmatch(f"{code.scheme}:{code.value}:{code.meaning}") for code in codes)
-        except (TypeError, KeyError):
-            codes, regions, right = [], (), False
+            found = cls(Code(*facts["finding"]), Code(*facts["procedure"]), tuple(facts["regions"]))
+            right = set(facts) == {"finding", "procedure", "regions"} and set(found.regions) <= PARTS
+        except (TypeError, KeyError, InputError):
+            right = False
         if not right:
             raise InputError("the purpose needs a coded finding, a coded procedure and known body parts.")
-        return cls(codes[0], codes[1], regions)
+        return found
 
     @property
     def json(self) -> dict[str, Any]:

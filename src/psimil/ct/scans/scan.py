@@ -54,7 +54,7 @@ class Scan:
     thickness : of a slice in millimetres, when known.
     burned_in : whether a file says that its pixels show text about the patient.
     orientation : (6,) cosines of rows and columns in the patient's coordinates; None when unknown.
-    notes : what was mended or is odd, one line each. Slices are named by the place of their file in its folder.
+    notes : what was mended or is odd, one line each. Files are named by their place in the folder.
     region : body part, as :func:`psimil.ct.scans.purpose.region_of` names it; empty when unknown.
 
     Raises

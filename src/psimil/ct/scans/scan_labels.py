@@ -1,31 +1,17 @@
-"""Labels of scans and of slices: plain CSV files, or the published files of RSNA 2019 and CQ500 as they are."""
+"""Labels of scans as a file gives them, and which scans of a folder they are about."""
 
 from __future__ import annotations
 
-import csv
-import gzip
 import re
 import warnings
-import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import chain
-from pathlib import Path
 
-from psimil.ct.scans.purpose import HEMORRHAGE, UNNAMED, Purpose
-from psimil.files.paths import as_path
-from psimil.foundations.errors import DataWarning, InputError, MissingFile
+from psimil.ct.scans.purpose import UNNAMED, Purpose
+from psimil.foundations.errors import DataWarning, InputError
 
-SCAN_COLUMNS = ("scan", "scan_id", "id", "study", "name")
-LABEL_COLUMN, UID_COLUMN = "label", "sop_instance_uid"
-SUBTYPES = ("epidural", "intraparenchymal", "intraventricular", "subarachnoid", "subdural", "any")
-READERS = ("R1:ICH", "R2:ICH", "R3:ICH")
 CQ500_NAME = re.compile(r"CQ500[-_ ]?CT[-_ ]?0*(\d+)", re.IGNORECASE)
-BINARY = {"0": 0, "0.0": 0, "1": 1, "1.0": 1}
-GZIP_MAGIC = b"\x1f\x8b"
-Row = tuple[int, dict[str, str]]  # number of a line below the header, and its cells by column in small letters
-Entry = tuple[int, str, int]  # number of a line, the scan or slice that it names, and its label
+SHOWN = 10  # rows that a warning lists
 
 
 @dataclass(frozen=True)
@@ -51,6 +37,7 @@ class ScanLabels:
     kind : "scans" for a plain CSV file, "rsna" or "cq500".
     scan_labels : 0 or 1 by scan, under the names of the file.
     slice_labels : 0 or 1 by SOP instance UID, for "rsna".
+    rows : number of the line below the header of each; empty when there is no file.
     purpose : what label 1 means, as far as the file says it.
 
     Examples
@@ -63,6 +50,7 @@ class ScanLabels:
     kind: str
     scan_labels: dict[str, int] = field(default_factory=dict, repr=False)
     slice_labels: dict[str, int] = field(default_factory=dict, repr=False)
+    rows: dict[str, int] = field(default_factory=dict, repr=False)
     purpose: Purpose = UNNAMED
 
     def named(self, names: Iterable[str]) -> int | None:
@@ -74,16 +62,17 @@ class ScanLabels:
         >>> labels.named(["1.2.3", "CQ500CT7 CQ500CT7"]), labels.named(["CQ500CT70 CQ500CT70"])
         (1, None)
         """
-        labels = set()
-        for name in names:
-            plain = name.strip(" \0")
-            if self.kind == "cq500" and (match := CQ500_NAME.search(plain)):
-                plain = f"CQ500-CT-{match[1]}"
-            if plain in self.scan_labels:
-                labels.add(self.scan_labels[plain])
+        labels = {self.scan_labels[name] for name in self._spelt(names) if name in self.scan_labels}
         if len(labels) > 1:
             raise InputError("the file of labels gives one scan two labels, under two of its names; keep one of them.")
         return labels.pop() if labels else None
+
+    def _spelt(self, names: Iterable[str]) -> Iterator[str]:
+        """The names as this file would spell them."""
+        for name in names:
+            plain = name.strip(" \0")
+            match = CQ500_NAME.search(plain) if self.kind == "cq500" else None
+            yield plain if match is None else f"CQ500-CT-{match[1]}"
 
     def scan_label(self, slice_ids: Iterable[str]) -> int | None:
         """Label of a scan from those of its slices: 1 when one is 1, 0 when all are 0, None when that is not known.
@@ -99,12 +88,13 @@ class ScanLabels:
             return 1
         return None if None in labels or not labels else 0
 
-    def match(self, scans: Mapping[str, ScanNames]) -> dict[str, int]:
-        """Labels of the scans that have one; a warning tells how many have none.
+    def match(self, scans: Mapping[str, ScanNames], others: Iterable[ScanNames] = ()) -> dict[str, int]:
+        """Labels of the scans that have one; warnings tell how many have none, and which labels have no scan.
 
         Parameters
         ----------
         scans : what each scan may be called, by id.
+        others : of scans that are there but cannot be read.
 
         Returns
         -------
@@ -131,161 +121,17 @@ class ScanLabels:
         if len(labels) < len(scans):
             words = f"{len(scans) - len(labels)} of {len(scans)} scans have no label and are left out."
             warnings.warn(words, DataWarning, stacklevel=2)
+        self._warn_of_unused([*scans.values(), *others])
         return labels
 
-
-def read_scan_labels(path: str | Path) -> ScanLabels:
-    r"""Read the labels of scans.
-
-    Parameters
-    ----------
-    path : CSV file, plain or gzipped. Either with the columns scan (or scan_id, id, study, name) and label, which
-        may name the finding (``label: Pneumothorax``, or a code, see :meth:`Purpose.read`); or
-        ``stage_2_train.csv`` of RSNA 2019, with ID and Label, six rows per slice; or ``reads.csv`` of CQ500, in which
-        the majority of three readers decides whether there is a hemorrhage.
-
-    Returns
-    -------
-    labels : ScanLabels.
-
-    Raises
-    ------
-    MissingFile
-        When there is no such file.
-    InputError
-        When a column is missing, a label is not 0 or 1, or one scan has two labels.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as directory:
-    ...     path = Path(directory) / "scans.csv"
-    ...     _ = path.write_text("scan,label\n1.2.3,1\n1.2.4,0\n")
-    ...     read_scan_labels(path).scan_labels
-    {'1.2.3': 1, '1.2.4': 0}
-    """
-    path = as_path(path)
-    with _table(path) as (columns, rows, heads):
-        if {reader.lower() for reader in READERS} & set(columns):
-            return ScanLabels("cq500", _agreeing(_cq500(columns, rows, path.name), path.name), purpose=HEMORRHAGE)
-        column = next((name for name in SCAN_COLUMNS if name in columns), None)
-        label = next((name for name in columns if name.partition(":")[0].rstrip() == LABEL_COLUMN), None)
-        if column is None or label is None:
-            raise InputError(f'{path.name} needs the columns "scan" and "label", one row per scan.')
-        finding = heads[columns.index(label)].partition(":")[2]
-        purpose = Purpose.read(finding) if finding else UNNAMED
-        if (first := next(rows, None)) is None:
-            raise InputError(f"{path.name} has no rows: 0 scans.")
-        entries = _plain(chain([first], rows), column, label, path.name)
-        if first[1][column].rpartition("_")[2] in SUBTYPES:
-            return ScanLabels("rsna", slice_labels=_agreeing(_rsna(entries, path.name), path.name), purpose=HEMORRHAGE)
-        return ScanLabels("scans", _agreeing(entries, path.name), purpose=purpose)
-
-
-def read_slice_labels(path: str | Path) -> dict[str, int]:
-    r"""Labels of single slices, 0 or 1 by SOP instance UID; they score a model and never train it.
-
-    Parameters
-    ----------
-    path : CSV file with the columns sop_instance_uid and label, or ``stage_2_train.csv`` of RSNA 2019.
-
-    Raises
-    ------
-    InputError
-        When the columns are not there, or a label is not 0 or 1.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as directory:
-    ...     path = Path(directory) / "truth.csv"
-    ...     _ = path.write_text("sop_instance_uid,label\n1.2.3,1\n")
-    ...     read_slice_labels(path)
-    {'1.2.3': 1}
-    """
-    path = as_path(path)
-    with _table(path) as (columns, rows, _):
-        if not columns:
-            raise InputError(f"{path.name} is not a CSV file.")
-        if UID_COLUMN in columns:
-            cells = [row for _, row in rows]
-            if LABEL_COLUMN not in columns or not all(row[LABEL_COLUMN] in BINARY for row in cells):
-                raise InputError(f'{path.name} needs the column "{LABEL_COLUMN}" with 0 or 1 in every row.')
-            return {row[UID_COLUMN]: BINARY[row[LABEL_COLUMN]] for row in cells}
-    if labels := read_scan_labels(path).slice_labels:
-        return labels
-    raise InputError(f'{path.name} needs the columns "{UID_COLUMN}" and "{LABEL_COLUMN}".')
-
-
-def _plain(rows: Iterable[Row], column: str, label: str, name: str) -> Iterator[Entry]:
-    return ((number, cells[column], _binary(cells[label], number, name)) for number, cells in rows)
-
-
-def _rsna(entries: Iterable[Entry], name: str) -> Iterator[Entry]:
-    for number, slice_and_kind, label in entries:
-        slice_id, _, kind = slice_and_kind.rpartition("_")
-        if kind not in SUBTYPES:
-            raise InputError(f"{name}: the ID in row {number} does not end with a kind such as _any.")
-        if kind == "any":
-            yield number, slice_id, label
-
-
-def _cq500(columns: list[str], rows: Iterable[Row], name: str) -> Iterator[Entry]:
-    for column in ("name", *READERS):
-        if column.lower() not in columns:
-            raise InputError(f'{name} has no column "{column}", which the reads of CQ500 have.')
-    for number, cells in rows:
-        match = CQ500_NAME.fullmatch(cells["name"])
-        if match is None:
-            raise InputError(f"{name}: the name in row {number} is not of the form CQ500-CT-7.")
-        votes = sum(_binary(cells[reader.lower()], number, name) for reader in READERS)
-        yield number, f"CQ500-CT-{match[1]}", int(votes >= 2)
-
-
-def _agreeing(entries: Iterable[Entry], name: str) -> dict[str, int]:
-    """Labels by scan or slice; a repeated one must agree with the first."""
-    labels: dict[str, int] = {}
-    for number, scan, label in entries:
-        if not scan:
-            raise InputError(f"{name}: row {number} names no scan.")
-        if labels.setdefault(scan, label) != label:
-            raise InputError(f"{name}: row {number} gives a scan another label than a row above; keep one of them.")
-    if not labels:
-        raise InputError(f"{name} has no rows with labels.")
-    return labels
-
-
-def _binary(cell: str, number: int, name: str) -> int:
-    if cell not in BINARY:
-        shown = cell if re.fullmatch(r"-?[0-9.]{1,8}", cell) else "empty" if not cell else "not a number"
-        raise InputError(f"{name}: the label in row {number} is {shown}; it must be 0 or 1.")
-    return BINARY[cell]
-
-
-@contextmanager
-def _table(path: Path) -> Iterator[tuple[list[str], Iterator[Row], list[str]]]:
-    """Columns in small letters, rows, and columns as written, of a CSV file; whatever is wrong becomes one line."""
-    try:
-        with path.open("rb") as raw:
-            zipped = raw.read(2) == GZIP_MAGIC
-        opener = gzip.open if zipped else open
-        with opener(path, "rt", encoding="utf-8-sig", newline="") as stream:
-            rows = csv.reader(stream, strict=True)
-            heads = [cell.strip() for cell in next(rows, [])]
-            columns = [head.lower() for head in heads]
-            yield columns, _cells(rows, columns, path.name), heads
-    except FileNotFoundError:
-        raise MissingFile(f"{path.name} was not found. Check the path.") from None
-    except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"{path.name} cannot be read: {error.__class__.__name__}.") from error
-    except (csv.Error, UnicodeDecodeError) as error:
-        raise InputError(f"{path.name} cannot be read as CSV: {error.__class__.__name__}.") from error
-
-
-def _cells(rows: Iterator[list[str]], columns: list[str], name: str) -> Iterator[Row]:
-    for number, row in enumerate(rows, start=1):
-        if not any(row):
-            continue  # an empty line
-        if len(row) != len(columns):
-            raise InputError(f"{name}: row {number} has {len(row)} cells, the header has {len(columns)}.")
-        yield number, {column: cell.strip() for column, cell in zip(columns, row, strict=True)}
+    def _warn_of_unused(self, scans: Iterable[ScanNames]) -> None:
+        """Say which rows are about no scan; by their numbers, for names may tell who somebody is."""
+        here = {name for scan in scans for name in self._spelt([*scan.names, *scan.slices])}
+        given = [*self.scan_labels, *self.slice_labels]
+        unused = [self.rows.get(name, place) for place, name in enumerate(given, start=1) if name not in here]
+        if unused:
+            numbers = ", ".join(map(str, unused[:SHOWN])) + (", ..." if len(unused) > SHOWN else "")
+            words = (
+                f"{len(unused)} of {len(given)} labels are of no scan in the folder, in rows {numbers} of their file."
+            )
+            warnings.warn(words, DataWarning, stacklevel=3)

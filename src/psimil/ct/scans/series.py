@@ -28,6 +28,7 @@ from psimil.foundations.errors import InputError, MissingFile
 from psimil.foundations.extras import install_command
 
 BURNED_IN = "pixels may show text about the patient (BurnedInAnnotation)"
+COUNTED = "Files are counted by name in their folder, from 1."
 SHOWN = 10  # bad slices that a message lists
 
 
@@ -60,7 +61,7 @@ def read_series(
     Raises
     ------
     InputError
-        When there is no series or more than one, or slices cannot be read; slices are named by the place of their file
+        When there is no series or more than one, or slices cannot be read; these are named by the place of their file
         in its folder.
 
     Examples
@@ -177,7 +178,7 @@ def _refusal(bad: list[str], n: int) -> InputError:
     """One line about all slices that cannot be read."""
     shown = " ".join(bad[:SHOWN]) + (f" And {len(bad) - SHOWN} more." if len(bad) > SHOWN else "")
     return InputError(
-        f"{len(bad)} of {n} slices cannot be read. {shown} Leave them out with skip_bad=True (--skip-bad)."
+        f"{len(bad)} of {n} slices cannot be read. {shown} {COUNTED} Leave them out with skip_bad=True (--skip-bad)."
     )
 
 

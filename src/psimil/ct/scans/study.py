@@ -27,8 +27,8 @@ class Unread:
 
     @property
     def words(self) -> str:
-        """Slice and reason."""
-        return f"slice {self.file.number}: {self.reason}"
+        """File and reason."""
+        return f"{self.file.words}: {self.reason}"
 
 
 @dataclass(frozen=True, eq=False)

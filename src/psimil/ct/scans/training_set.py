@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.ct.scans.cohort import Cohort, Failure
+from psimil.ct.dicom.headers import Header
+from psimil.ct.scans.cohort import Cohort, Failure, check_read
+from psimil.ct.scans.label_file import read_scan_labels
 from psimil.ct.scans.purpose import UNNAMED, Purpose
 from psimil.ct.scans.scan import Slices
-from psimil.ct.scans.scan_labels import ScanLabels, ScanNames, read_scan_labels
+from psimil.ct.scans.scan_labels import ScanLabels, ScanNames
 from psimil.ct.scans.study import Series, Study
 from psimil.ct.scans.windows import WINDOWS, Window
 from psimil.foundations.errors import MissingFile
@@ -76,10 +78,12 @@ def read_training_set(
     """
     given = labels if isinstance(labels, ScanLabels) else read_scan_labels(labels)
     pairs = list(zip(cohort.studies, cohort.chosen, strict=True))
-    matched = given.match({study.id: names_of(study, series) for study, series in pairs})
+    others = [called([failure.scan], failure.images) for failure in cohort.failures]
+    matched = given.match({study.id: names_of(study, series) for study, series in pairs}, others)
     failures = [*cohort.failures, *(Failure(study.id, NO_LABEL) for study, _ in pairs if study.id not in matched)]
     labelled = cohort.some(matched)
     scans, unread = labelled.read_all(windows=windows, size=size, progress=progress)
+    check_read(scans, unread)
     y = np.array([matched[study.id] for study, _, _ in scans], dtype=np.int64)
     return TrainingSet([slices for _, _, slices in scans], y, failures + unread, purpose=given.purpose)
 
@@ -92,10 +96,21 @@ def names_of(study: Study, series: Series) -> ScanNames:
     >>> names_of(Study("a1", ()), Series("b2", "a1", "axial CT")).names
     ('a1', 'b2')
     """
-    names = [study.id, series.id]
-    for header in series.slices[:1]:
+    return called([study.id, series.id], series.slices)
+
+
+def called(ids: Iterable[str], slices: Sequence[Header]) -> ScanNames:
+    """The same from ids and headers, as far as these could be read.
+
+    Examples
+    --------
+    >>> called(["a1"], ()).slices
+    ()
+    """
+    names = list(ids)
+    for header in slices[:1]:
         names += [header.study, header.series, *(folder.name for folder in list(header.file.path.parents)[:3])]
-    return ScanNames(tuple(names), tuple(header.sop_instance for header in series.slices))
+    return ScanNames(tuple(names), tuple(header.sop_instance for header in slices))
 
 
 def digest(path: str | Path) -> str:
