@@ -7,9 +7,10 @@ DEV := $(VENV)/.dev-installed
 CHROMIUM := $(VENV)/.chromium-asked
 DICOM := $(VENV)/.dicom-tools-asked
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
-# One BLAS thread per test process, two processes; bytecode is kept, for tests start many processes.
+# One BLAS thread per test process, two processes; bytecode is kept, for tests start many processes. Each process
+# begins with a half of the tests in their order, so that what the tests of a module share is made once.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
-PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest -n 2 --durations=10
+PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal --durations=10
 
 .DEFAULT_GOAL := help
 .PHONY: assumption neighbours help demo test test-full coverage lint format bench reproduction scaling security mutants gap bound-order novelty conformance docs clean
@@ -52,7 +53,7 @@ format: $(DEV)  ## Rewrite files in the house format
 
 test: lint $(CHROMIUM) $(DICOM)  ## Lint, all tests but the slow ones, the numerical ones again as other processors
 	$(PYTEST) -m "not slow"
-	$(ONE_THREAD) $(BIN)/python scripts/core_types.py Haswell Nehalem Prescott -- -n 2 -m "not slow"
+	$(ONE_THREAD) $(BIN)/python scripts/core_types.py Haswell Nehalem Prescott -- -n 2 --dist worksteal -m "not slow"
 
 test-full: lint $(CHROMIUM) $(DICOM)  ## Lint, every test with more examples, then every test as every other processor
 	PSIMIL_FAULTS=full PSIMIL_PROPERTIES=full $(PYTEST)

@@ -33,16 +33,28 @@ NUMERICAL = """
 SINGLE = (
     "tests/estimators/test_sklearn.py::test_pickle_and_joblib_keep_a_fitted_model",
     "tests/cluster/test_cluster.py::test_workers_give_the_bits_of_one_process[density0]",
-    "tests/cluster/test_cluster.py::test_predictions_have_the_bits_of_one_process",
 )
-# Long, and about what is learned or drawn rather than about digits, or of arithmetic without BLAS
+# Long, and about what is learned or drawn rather than about digits, or of arithmetic without BLAS, or the same
+# sums as in a test that stays
 LEFT_OUT = (
     "tests/inference/test_parts.py::test_a_streamed_fit_predicts_as_well_as_one_in_memory",
     "tests/inference/test_parts.py::test_minibatches_reach_the_bound_of_whole_passes_in_few",
     "tests/laws/test_robustness.py::test_every_output_is_finite",
     "tests/files/test_storage.py::test_load_gives_equal_bits",
+    "tests/files/test_storage.py::test_no_training_rows_in_the_file",
     "tests/paper/test_bound.py::test_chain_of_bounds",
     "tests/paper/test_bound.py::test_copies_of_one_negative_instance",
+    "tests/paper/test_bound.py::test_bound_never_falls[1]",
+    "tests/paper/test_bound.py::test_bound_never_falls_with_over_relaxed_steps",
+    "tests/paper/test_bound.py::test_bound_never_falls_from_random_labels",
+    "tests/paper/test_bound.py::test_secant_bound_is_below_zero_at_any_size",
+    "tests/paper/test_bound.py::test_without_log_z_nothing_bounds_the_gamma_model",
+    "tests/laws/test_equal_bits.py::test_threads_and_repetition_do_not_change_a_bit[chunks]",
+    "tests/inference/test_variational.py::test_every_step_raises_the_bound_or_comes_closer",
+    "tests/inference/test_prediction.py::test_joint_std_equals_dense_sampling",
+    "tests/inference/test_algorithm.py::test_minibatches_of_the_variational_posterior_come_close_to_its_optimum",
+    "tests/inference/test_cavities.py::test_it_comes_close_to_a_fit_without_the_bag",
+    "tests/inference/test_log_z.py::test_jensen_is_below_and_fourier_around_the_true_value",
     "tests/paper/test_label_posteriors.py::test_mean_field_sweep_never_lowers_the_bound_where_parallel_updates_do",
     "tests/laws/test_identities.py::test_acceleration_arrives_where_plain_ascent_does",
     "tests/laws/test_identities.py::test_runaway_of_latents_with_the_number_of_instances",

@@ -79,21 +79,30 @@ def browser():
         yield opened
 
 
+@pytest.fixture(scope="module")
+def page_to_lend(browser):
+    """For one reader at a time who needs no context of his own."""
+    from chromium import empty_page
+
+    return empty_page(browser)
+
+
 @pytest.fixture
-def visit(browser, samples, tmp_path):
+def visit(browser, page_to_lend, samples, tmp_path):
     """Open one of the module's samples, pairs of results and volumes; no feedback was left before."""
-    from chromium import Visit
+    from chromium import MEDIA, Visit
     from psimil.viewer.feedback_store import FeedbackStore
     from psimil.viewer.state import ViewerState
     from viewed import serving
 
     with contextlib.ExitStack() as opened:
+        free = [page_to_lend]
 
         def visit(kind, **options):
             viewed = ViewerState(samples[kind][0], FeedbackStore(tmp_path), samples[kind][1])
-            visited = Visit(browser, opened.enter_context(serving(viewed)), **options)
+            lent = free.pop() if free and options.keys() <= MEDIA.keys() else None
+            visited = Visit(browser, opened.enter_context(serving(viewed)), lent, viewed, **options)
             opened.callback(visited.close)
-            visited.viewed = viewed
             return visited
 
         yield visit

@@ -20,7 +20,7 @@ main(sys.argv[2:])
 """
 
 
-@pytest.mark.parametrize("megabytes", [16, 64])
+@pytest.mark.parametrize("megabytes", [pytest.param(16, marks=pytest.mark.slow), 64])
 def test_f12_a_fit_in_too_little_memory_is_refused(tmp_path, faults, megabytes):
     frame_of(n_bags=10).to_csv(tmp_path / "t.csv", index=False)
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}

@@ -185,7 +185,7 @@ def test_f7_a_shard_that_hangs_is_given_to_another_worker(four, stored, tmp_path
         faults.add("F7")
 
 
-@pytest.mark.parametrize("where", ["memory", "store"])
+@pytest.mark.parametrize("where", ["memory", pytest.param("store", marks=pytest.mark.slow)])
 def test_f7_a_stopped_worker_is_done_without(four, stored, tmp_path, faults, where):
     """SIGSTOP: the process is there and its connections are open, but it neither works nor answers."""
     memory, store, y = stored

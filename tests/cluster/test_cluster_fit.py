@@ -99,13 +99,13 @@ class Stop(Exception):
     ("name", "after"),
     [
         ("passes", 0),
-        ("passes", 1),
+        pytest.param("passes", 1, marks=pytest.mark.slow),
         ("passes", 3),
         ("augmented", 6),
-        ("minibatches", 1),
+        pytest.param("minibatches", 1, marks=pytest.mark.slow),
         ("minibatches", 9),
         ("augmented minibatches", 5),
-        ("judged context", 0),
+        pytest.param("judged context", 0, marks=pytest.mark.slow),
         ("judged context", 2),
     ],
 )

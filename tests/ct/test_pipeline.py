@@ -180,7 +180,7 @@ def test_joint_training_is_that_of_independent_slices_which_are_linked_in_the_la
     assert two.gp_.labels == "chain" and two.gp_.model_.coupling > 0 == one.gp_.model_.coupling
 
 
-def test_tables_figures_and_reports_show_the_same_numbers(tmp_path, results):
+def test_tables_figures_and_reports_show_the_same_numbers(tmp_path, results, sketches):
     with opened(tmp_path / "run") as run:
         run.start({})
         assert write_results(run, results, figures=2, now=NOW) == []

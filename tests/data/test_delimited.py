@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from drawn import FULL
 from psimil.foundations.errors import InputError
 from psimil.store import import_bags, open_store
 from psimil.store.tables import read_bags
@@ -75,7 +76,9 @@ def test_what_cannot_be_read_right_is_refused(write, tmp_path, content, message)
         assert message in str(caught.value) and "\n" not in str(caught.value)
 
 
-FUZZ = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+FUZZ = settings(
+    max_examples=100 if FULL else 40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 
 
 @given(

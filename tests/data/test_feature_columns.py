@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from drawn import FULL
 from psimil.data import chunks
 from psimil.data.feature_columns import FeatureColumns
 from psimil.foundations.errors import DataWarning, InputError
@@ -267,7 +268,7 @@ def test_the_readers_of_archives_warn_alike(savez, read):
 
 
 @given(n_bags=st.integers(1, 30), size=st.integers(1, 9), seed=st.integers(0, 2**32 - 1), interleaved=st.booleans())
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=200 if FULL else 50, deadline=None, derandomize=True)
 def test_measurements_are_not_warned_of(n_bags, size, seed, interleaved):
     rng = np.random.default_rng(seed)
     bag = np.repeat(np.arange(n_bags), size)

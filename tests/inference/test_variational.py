@@ -69,7 +69,7 @@ def bound_of(data, m, C, noise):
     return log_likelihoods(*data, m[:, None] + C @ noise).mean() - kl
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", [pytest.param(n, marks=[pytest.mark.slow] * (n > 2)) for n in range(6)])
 @pytest.mark.parametrize("density", [HyperbolicSecant(), SmoothLaplace(0.4, 1.0)], ids=name)
 def test_every_step_raises_the_bound_or_comes_closer(seed, density):
     known = np.full(sum(SIZES), -1)

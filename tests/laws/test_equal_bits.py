@@ -46,8 +46,12 @@ def bits(model):
 
 @pytest.mark.parametrize(
     "settings",
-    [{"chunk_size": 300}, {"dtype": "float32"}, {"posterior": "augmented", "residual": "full"}],
-    ids=str,
+    [
+        {"chunk_size": 300},
+        {"dtype": "float32"},
+        pytest.param({"posterior": "augmented", "residual": "full"}, marks=pytest.mark.slow),
+    ],
+    ids=["chunks", "float32", "augmented"],
 )
 def test_threads_and_repetition_do_not_change_a_bit(settings):
     expected = bits(learned(**settings))

@@ -94,7 +94,15 @@ def test_ranks_are_uniform_without_thinning_too():
     assert min(ranks.p_values(4).values()) > 1e-3
 
 
-@pytest.mark.parametrize("step", [wrong_mixing, wrong_centre, no_bag_labels, other_h])
+@pytest.mark.parametrize(
+    "step",
+    [
+        wrong_mixing,
+        pytest.param(wrong_centre, marks=pytest.mark.slow),
+        no_bag_labels,
+        pytest.param(other_h, marks=pytest.mark.slow),
+    ],
+)
 def test_ranks_find_a_wrong_sampler(step):
     model = ranked_model("projected", 2.0, 2.0)
     ranks = simulated_ranks(model, np.random.default_rng(1), repeats=1500, draws=19, thin=3, step=step)

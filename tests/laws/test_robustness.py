@@ -92,8 +92,14 @@ def assert_finite(estimator, bags):
         assert all(np.isfinite(v) for v in row.values() if isinstance(v, float)), row
 
 
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    ("case", "model"),
+    [
+        pytest.param(case, model, marks=[pytest.mark.slow] * ((i + j) % 2))
+        for i, case in enumerate(CASES)
+        for j, model in enumerate(MODELS)
+    ],
+)
 def test_every_output_is_finite(case, model):
     (bags, y), options = CASES[case]
     estimator = fitted(model, bags, y, options)

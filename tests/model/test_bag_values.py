@@ -116,7 +116,8 @@ def test_a_fit_on_rows_attaches_labels_to_the_right_bags(patients, form):
     }[form]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)
-        model = VGPMIL(n_inducing=10, max_iter=20, tol=0.0, random_state=0).fit(X, given, bag_ids=ids)
+        model = VGPMIL(n_inducing=10, max_iter=20, tol=0.0, hyperparameters=None, random_state=0)
+        model.fit(X, given, bag_ids=ids)
     found = model.predict_dist(X, bag_ids=ids)
     assert found.ids.tolist() == names.tolist()
     assert roc_auc_score(y, found.log_odds) > 0.95

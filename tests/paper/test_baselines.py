@@ -20,7 +20,9 @@ pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
 NETWORK = AttentionMIL(hidden=16, attention=8, epochs=40, learning_rate=0.02, random_state=0)
 torch_only = pytest.mark.skipif(find_spec("torch") is None, reason="needs torch")
-SMOOTH = pytest.param(clone(NETWORK).set_params(smoothing=Smoothing()), marks=torch_only, id="smooth")
+SMOOTHED = clone(NETWORK).set_params(smoothing=Smoothing())
+SMOOTH = pytest.param(SMOOTHED, marks=torch_only, id="smooth")
+SMOOTH_TOO = pytest.param(SMOOTHED, marks=[torch_only, pytest.mark.slow], id="smooth")
 MEAN = pytest.param(MeanPooling(), id="MeanPooling")
 KINDS = [
     BagSVM(random_state=0),
@@ -40,6 +42,7 @@ def kinds(*more):
 
 
 each = kinds(MEAN, SMOOTH)
+each_quickly = kinds(MEAN, SMOOTH_TOO)  # smoothing changes no line of what is tested
 BAGS, Y, _ = make_bags(n_bags=80, separation=5.0, seed=1)
 TEST, Y_TEST, _ = make_bags(n_bags=100, separation=5.0, seed=2)
 
@@ -82,7 +85,7 @@ def test_order_of_instances_and_bags_does_not_matter(kind):
     np.testing.assert_allclose(clf.decision_function(TEST[order]), expected[order], atol=1e-5)
 
 
-@each
+@each_quickly
 def test_units_of_the_features_do_not_matter(kind):
     scale, shift = np.array([1e-6, 1.0, 1e6, 3.0, 0.1]), 4.0
     other = [Bags(bags.X * scale + shift, bags.offsets) for bags in (BAGS, TEST)]
@@ -90,7 +93,7 @@ def test_units_of_the_features_do_not_matter(kind):
     np.testing.assert_allclose(clone(kind).fit(other[0], Y).predict_proba(other[1]), expected, atol=0.02)
 
 
-@kinds(SMOOTH)
+@kinds(SMOOTH_TOO)
 def test_the_seed_decides_bit_by_bit(kind):
     first, again, other = (
         clone(kind).set_params(random_state=seed).fit(BAGS, Y).decision_function(TEST) for seed in (0, 0, 1)
@@ -99,7 +102,7 @@ def test_the_seed_decides_bit_by_bit(kind):
     assert (first != other).any()
 
 
-@each
+@each_quickly
 def test_scikit_learn_takes_it_as_it_is(kind):
     assert is_classifier(kind)
     clf = clone(kind).fit(BAGS, Y)
@@ -112,7 +115,7 @@ def test_scikit_learn_takes_it_as_it_is(kind):
     assert search.best_score_ > -0.4
 
 
-@each
+@each_quickly
 def test_tables_with_bag_ids_give_the_same(kind):
     place = np.arange(len(BAGS.X)) - BAGS.offsets[BAGS.bag_index]
     rows = np.argsort(place, kind="stable")  # the first instances of all bags, then the second ones, ...
@@ -146,8 +149,8 @@ def test_one_label_gives_its_prevalence(kind):
     np.testing.assert_allclose(clf.predict_proba(TEST)[:, 1], 80.5 / 81)
 
 
-@each
-@pytest.mark.parametrize("n_positive", [1, 2, 3])
+@each_quickly
+@pytest.mark.parametrize("n_positive", [1, 2, pytest.param(3, marks=pytest.mark.slow)])
 def test_few_bags_of_a_label_are_enough(kind, n_positive):
     keep = np.concatenate([np.flatnonzero(Y)[:n_positive], np.flatnonzero(Y == 0)])
     log_odds = clone(kind).fit(BAGS[keep], Y[keep]).decision_function(TEST)

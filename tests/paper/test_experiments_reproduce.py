@@ -1,5 +1,6 @@
 """``psimil reproduce``: what a run leaves, and that a killed run ends like one that was never interrupted."""
 
+import contextlib
 import json
 import os
 import re
@@ -23,10 +24,11 @@ SECONDS = 300
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """The folder of a run that nobody interrupted, and what it printed."""
+    """The folder of a run that nobody interrupted, whose figures are sketches, and what it printed."""
     folder = tmp_path_factory.mktemp("whole")
-    done = process(*COMMAND, "--jobs", "1", cwd=folder)
-    assert done.returncode == 0, done.stderr
+    with contextlib.chdir(folder):
+        done = call(*COMMAND, "--jobs", "1")
+    assert done.exit_code == 0, done.stderr
     return folder / "runs" / "musk1-quick", done
 
 

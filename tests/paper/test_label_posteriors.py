@@ -85,7 +85,7 @@ def test_mean_field_sweep_equals_a_scalar_loop(H, with_known):
         np.testing.assert_allclose([q.potential[b], q.bags[b], q.entropy[b]], terms, rtol=1e-8, atol=1e-10)
 
 
-@pytest.mark.parametrize("H", [100.0, 1e12])
+@pytest.mark.parametrize("H", [100.0, pytest.param(1e12, marks=pytest.mark.slow)])
 def test_mean_field_sweep_never_lowers_the_bound_where_parallel_updates_do(H):
     """I2: a positive bag of ten at mu = -4, fifty starts."""
     mu, labels = np.full(10, -4.0), Labels(np.array([1]), np.array([0, 10]), float(np.log(H)))

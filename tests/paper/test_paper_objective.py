@@ -60,7 +60,7 @@ def objective(kernel=None, residual="full", bias=0.0, density=DENSITIES[0], seed
 @pytest.mark.parametrize("log_z", ["none", "jensen", "rff"])
 @pytest.mark.parametrize("residual", ["full", "projected", "unit"])
 @pytest.mark.parametrize("density", DENSITIES, ids=name)
-@pytest.mark.parametrize("bias", [0.0, 1.3])
+@pytest.mark.parametrize("bias", [pytest.param(0.0, marks=pytest.mark.slow), 1.3])
 def test_gradient_equals_differences(bias, density, residual, log_z, samples):
     J, gp, _ = objective(residual=residual, bias=bias, density=density, samples=samples, log_z=log_z, seed=2)
     value, gradient, sample_size = J(gp)

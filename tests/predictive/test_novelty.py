@@ -58,7 +58,7 @@ def test_the_limit_of_many_values_is_an_order_statistic():
     assert upper_limit(np.zeros(5), 0.01) == 0.0
 
 
-@pytest.mark.parametrize("D", [3, 12])
+@pytest.mark.parametrize("D", [3, pytest.param(12, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("B", [6, 24, 60, 150])
 def test_about_one_ordinary_new_bag_in_a_hundred_is_novel(B, D):
     """Mean over training sets; before, 14 % of new bags were novel at 6 training bags and 6 % at 24."""

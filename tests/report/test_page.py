@@ -169,7 +169,7 @@ def test_unlike_calls_of_a_scan_and_its_slices_are_explained(sketches):
     assert "no contradiction" not in Page(render_report(alike, ONE)).text
 
 
-def test_pictures_of_scans_say_which_side_of_the_patient_is_where(monkeypatch):
+def test_pictures_of_scans_say_which_side_of_the_patient_is_where(monkeypatch, sketches):
     strips = []
     monkeypatch.setattr(
         "psimil.report.pictures.plot_strip", lambda *a, **k: strips.append(k["edges"]) or plot_strip(*a, **k)
@@ -256,7 +256,7 @@ PAYLOADS = [
 ]  # fmt: skip
 
 
-def test_markup_in_the_data_stays_text(monkeypatch):
+def test_markup_in_the_data_stays_text(monkeypatch, sketches):
     def rendered(payload):
         texts = (payload,) * 6
         ids = [f"{payload}{n}" for n in range(6)]
@@ -270,9 +270,7 @@ def test_markup_in_the_data_stays_text(monkeypatch):
         choices = Choices(0, 1, show_ids=True, title=payload)
         return Page(render_report(results, choices, source=payload))
 
-    harmless = [
-        (tag, sorted(found)) for tag, found in rendered("harmless").tags
-    ]  # the only one whose figures are drawn
+    harmless = [(tag, sorted(found)) for tag, found in rendered("harmless").tags]  # the only one whose figures are made
     for name in ("cases.profile_uri", "summary.reliability_uri", "summary.referral_uri"):
         monkeypatch.setattr(f"psimil.report.{name}", lambda *shown: "data:image/svg+xml;base64,")
     assert len(PAYLOADS) >= 30
@@ -299,7 +297,7 @@ def without_jinja(monkeypatch):
     page._template.cache_clear()
 
 
-def test_without_jinja_the_message_says_what_to_install(without_jinja):
+def test_without_jinja_the_message_says_what_to_install(without_jinja, sketches):
     with pytest.raises(InputError, match=r"pip install .*\[viewer\]"):
         render_report(feature_results(), ONE)
 
@@ -312,7 +310,7 @@ def written(folder, results):
 
 def test_the_command_writes_one_file(tmp_path):
     run = written(tmp_path / "run", feature_results(truth=TRUTH))
-    done = call("report", run, "--probable", 1, "--uncertain", 0, "--json", drawn=True)
+    done = call("report", run, "--probable", 1, "--uncertain", 0, "--json")
     assert done.exit_code == 0, done.output
     facts = json.loads(done.stdout)
     assert facts["report"] == str(run / "report.html") and facts["bytes"] == (run / "report.html").stat().st_size

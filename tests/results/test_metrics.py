@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import brier_score_loss, roc_auc_score
 
+from drawn import FULL
 from psimil.foundations.errors import InputError
 from psimil.results.metrics import auc_within, bag_metrics, expected_calibration_error, instance_metrics
 
@@ -31,7 +32,7 @@ def ece_by_loop(y, prob, bins):
 
 
 @given(cases)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200 if FULL else 50, deadline=None)
 def test_every_score_against_its_definition(rows):
     y, logit = (np.array(column) for column in zip(*rows, strict=True))
     prob = 1 / (1 + np.exp(-logit))

@@ -93,7 +93,9 @@ def rising(bags, missing=5):
     return found
 
 
-@pytest.mark.parametrize("places", ["none", "rising", "falling", "mixed"])
+@pytest.mark.parametrize(
+    "places", ["none", *(pytest.param(p, marks=pytest.mark.slow) for p in ("rising", "falling")), "mixed"]
+)
 def test_an_order_that_agrees_with_the_rows_reads_no_feature(stored, monkeypatch, places):
     """Links are those of the same bags in memory, or of these turned round."""
     store, bags, y, _ = stored

@@ -3,10 +3,6 @@
 import errno
 import os
 import signal
-import subprocess
-import sys
-import textwrap
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,8 +11,6 @@ from psimil import Bags, store
 from psimil.foundations.errors import InputError, MissingFile, OutputError
 from psimil.store import StoreWriter, digest, import_bags, open_store, read_manifest, verify_store
 from psimil.store.digest import HashedFile, digest_file
-
-SRC = Path(store.__file__).parents[2]
 
 
 @pytest.fixture
@@ -195,26 +189,28 @@ def test_a_full_disk_keeps_the_old_store(path, tmp_path, monkeypatch, how, momen
 
 # A killed writer
 
-KILLED = """
-import os, signal, sys
-from psimil.store import StoreWriter, transaction
 
-with StoreWriter(sys.argv[1], 2, append=sys.argv[2] == "append", overwrite=sys.argv[2] == "overwrite") as writer:
-    writer.add([[7, 8]], id="three")
-    if sys.argv[3] == "before the manifest":
-        transaction.atomic_write = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
-    elif sys.argv[3] == "after the manifest":
-        real = transaction.atomic_write
-        transaction.atomic_write = lambda *a: (real(*a), os.kill(os.getpid(), signal.SIGKILL))
-    else:
-        os.kill(os.getpid(), signal.SIGKILL)
-"""
+def write_and_die(target, how, moment):
+    with StoreWriter(target, 2, append=how == "append", overwrite=how == "overwrite") as writer:
+        writer.add([[7, 8]], id="three")
+        if moment == "before the manifest":
+            store.transaction.atomic_write = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+        elif moment == "after the manifest":
+            real = store.transaction.atomic_write
+            store.transaction.atomic_write = lambda *a: (real(*a), os.kill(os.getpid(), signal.SIGKILL))
+        else:
+            os.kill(os.getpid(), signal.SIGKILL)
 
 
 def kill(target, how, moment):
-    command = [sys.executable, "-c", textwrap.dedent(KILLED), str(target), how, moment]
-    done = subprocess.run(command, env={**os.environ, "PYTHONPATH": str(SRC)}, timeout=600, check=False)
-    assert done.returncode == -signal.SIGKILL
+    """A writer in a process of its own, forked from this one, for a new one would take seconds to start."""
+    child = os.fork()
+    if child == 0:
+        try:
+            write_and_die(target, how, moment)
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
 
 
 @pytest.mark.parametrize(

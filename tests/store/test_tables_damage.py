@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from drawn import FULL
 from psimil.data import archives
 from psimil.foundations.errors import DataWarning, InputError
 from psimil.store.tables import read_bags
@@ -97,7 +98,9 @@ def only_input_errors(path):
             assert "\n" not in str(error)
 
 
-FUZZ = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+FUZZ = settings(
+    max_examples=200 if FULL else 60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 
 
 @given(data=st.data())

@@ -8,6 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 NAMES = ("chromium", "chromium-browser", "google-chrome")
+MEDIA = {"color_scheme": "light", "reduced_motion": "no-preference"}  # as they are unless told otherwise
 
 
 def program():
@@ -40,21 +41,54 @@ def chromium():
             browser.close()
 
 
-class Visit:
-    """One reader: a context of the browser, signed in; remembers what went wrong and where requests went."""
+def empty_page(browser, **options):
+    """A page in a context of its own."""
+    return browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **options}).new_page()
 
-    def __init__(self, browser, settings, **options):
-        self.settings = settings
-        self.context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})
-        self.page = self.context.new_page()
+
+class Visit:
+    """One reader: a page of the browser, signed in; remembers what went wrong and where requests went.
+
+    The page is in a context of its own and has gone the way from the link to the worklist. Or it is one that other
+    readers had before and gave back, for a context costs as much as two pages that are loaded: this reader is signed in
+    without the link, ``viewed`` says what is served, the first page to be loaded is the one that is asked for, and the
+    options are those of MEDIA alone.
+    """
+
+    def __init__(self, browser, settings, lent=None, viewed=None, **options):
+        self.settings, self.lent, self.viewed, self.entered = settings, lent is not None, viewed, False
+        self.tab = lent or empty_page(browser, **options)
+        self.context = self.tab.context
         self.problems, self.requests, self.dialogs = [], [], []
-        self.page.on("console", lambda said: self.problems.append(said.text) if said.type == "error" else None)
-        self.page.on("pageerror", lambda error: self.problems.append(str(error)))
-        self.page.on("request", lambda request: self.requests.append(request.url))
-        self.page.on("dialog", lambda dialog: (self.dialogs.append(dialog.message), dialog.dismiss()))
-        self.page.goto(settings.link)
-        self.page.wait_for_url("**/worklist*")
+        self.listeners = {
+            "console": lambda said: self.problems.append(said.text) if said.type == "error" else None,
+            "pageerror": lambda error: self.problems.append(str(error)),
+            "request": lambda request: self.requests.append(request.url),
+            "dialog": lambda dialog: (self.dialogs.append(dialog.message), dialog.dismiss()),
+        }
+        for event, listener in self.listeners.items():
+            self.tab.on(event, listener)
+        if self.lent:
+            self.tab.emulate_media(**{**MEDIA, **options})
+            asked = {"data": {"token": settings.token}, "headers": {"Origin": settings.address}}
+            assert self.context.request.post(f"{settings.address}/session", **asked).status == 204
+        else:
+            self.enter(settings.link)
+
+    def enter(self, address):
+        """Load the first page; the link leads to the worklist."""
+        self.entered = True
+        self.tab.goto(address)
+        if address == self.settings.link:
+            self.tab.wait_for_url("**/worklist*")
         self.settled()
+
+    @property
+    def page(self):
+        """The page; unless another one was asked for before, the worklist."""
+        if not self.entered:
+            self.enter(f"{self.settings.address}/worklist")
+        return self.tab
 
     def settled(self):
         """Wait until the page has its data."""
@@ -63,6 +97,10 @@ class Visit:
 
     def open(self, place=0):
         """The page of the bag at this place of the worklist."""
+        if not self.entered:
+            bag = self.viewed.results.by_probability()[place]
+            self.enter(f"{self.settings.address}/bag/{self.viewed.keys[bag]}")
+            return self.page
         self.page.locator("#rows a").nth(place).click()
         self.page.wait_for_url("**/bag/*")
         return self.settled()
@@ -73,6 +111,12 @@ class Visit:
 
     def close(self):
         """Leave; without errors, and without having asked anyone but the viewer."""
-        self.context.close()
+        if self.lent:
+            for event, listener in self.listeners.items():
+                self.tab.remove_listener(event, listener)
+            self.tab.goto("about:blank")
+            self.context.clear_cookies()
+        else:
+            self.context.close()
         assert self.problems == []
         assert all(url.startswith((self.settings.address, "data:")) for url in self.requests)

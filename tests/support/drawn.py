@@ -1,6 +1,6 @@
 """Bags drawn at random over the whole range that the package promises to handle, and how long to go on drawing.
 
-PSIMIL_PROPERTIES=full draws 200 examples of every property, new ones each time; otherwise 8, the same each time.
+PSIMIL_PROPERTIES=full draws 200 examples of every property, new ones each time; otherwise 5, the same each time.
 """
 
 import os
@@ -17,13 +17,13 @@ from psimil.foundations.errors import DataWarning
 
 FULL = os.environ.get("PSIMIL_PROPERTIES") == "full"
 properties = settings(
-    max_examples=200 if FULL else 8,
+    max_examples=200 if FULL else 5,
     derandomize=not FULL,
     database=None,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
-LARGEST = 60_000  # numbers in a drawn feature matrix
+LARGEST = 60_000 if FULL else 15_000  # numbers in a drawn feature matrix
 QUICK = {
     "n_inducing": 6,
     "max_iter": 3,

@@ -26,7 +26,13 @@ ORIENTATIONS = [
 
 def sample_results(tmp_path_factory):
     """Scans of several orientations with and without files, spacing and thumbnails; features; a run of a fit."""
-    scans, studies = ct_results(tmp_path_factory.mktemp("scans"), scans=len(ORIENTATIONS), size=SIZE)
+    fit = ResultSet.load(trained(tmp_path_factory.mktemp("fit")) / "run")
+    return {**sample_scans(tmp_path_factory), "features": (feature_results(), None), "fit": (fit, None)}
+
+
+def sample_scans(tmp_path_factory, count=7):
+    """The scans alone, of the first ``count`` orientations."""
+    scans, studies = ct_results(tmp_path_factory.mktemp("scans"), scans=count, size=SIZE)
     real = volumes_of(studies, scans.series, ReadingRules(), HASHER)
 
     def shown(orientations, spacing=SPACING):
@@ -38,7 +44,7 @@ def sample_results(tmp_path_factory):
             other[name] = replace(real._series[name], slices=slices)
         return scans, Volumes(other, lambda series: real._read(real._series[series.id]))
 
-    ways = [way for way, *_ in ORIENTATIONS]
+    ways = [way for way, *_ in ORIENTATIONS[:count]]
     known = np.array([(0,) * 6 if way is None else way for way in ways], dtype=float)
     return {
         "ways": shown(ways),
@@ -46,8 +52,6 @@ def sample_results(tmp_path_factory):
         "old thumbnails": (scans, None),
         "ct": shown([ways[0]] * len(ways)),
         "no spacing": shown(ways, None),
-        "features": (feature_results(), None),
-        "fit": (ResultSet.load(trained(tmp_path_factory.mktemp("fit")) / "run"), None),
     }
 
 

@@ -76,7 +76,7 @@ def test_rules_of_one_instance_and_of_numbers():
     assert counted.alike > 0.5 and counted.turned == 0.0 and not counted.passed
 
 
-@pytest.mark.parametrize("model", [VGPMIL(**QUICK), GVGPMIL(**QUICK)], ids=repr)
+@pytest.mark.parametrize("model", [VGPMIL(**QUICK), pytest.param(GVGPMIL(**QUICK), marks=pytest.mark.slow)], ids=repr)
 def test_our_models_ignore_bait(model):
     scores = check_mil_assumption(model, ["single_concept", "two_concepts"], **SMALL)
     assert list(scores) == ["single_concept", "two_concepts"]
@@ -94,7 +94,7 @@ def test_bag_statistics_take_the_bait(model):
         check_mil_assumption(model, **SMALL)
 
 
-@pytest.mark.parametrize("smoothing", [None, Smoothing()])
+@pytest.mark.parametrize("smoothing", [None, pytest.param(Smoothing(), marks=pytest.mark.slow)])
 def test_attention_takes_the_bait(smoothing):
     pytest.importorskip("torch")
     scores = trap_scores(AttentionMIL(smoothing=smoothing, **NETWORK), TRAPS["single_concept"](n_bags=100))

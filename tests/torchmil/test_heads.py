@@ -149,7 +149,7 @@ def test_what_cannot_be_trained_is_refused():
         ({"residual": "full", "posterior": "augmented"}, 'needs residual="projected"'),
     ):
         with pytest.raises(InputError, match=message):
-            GPHead.of(VGPMIL(n_inducing=5, random_state=0, **settings).fit(BAGS, Y))
+            GPHead.of(VGPMIL(n_inducing=5, hyperparameters=None, random_state=0, **settings).fit(BAGS, Y))
     head, batch = GPHead.start(BAGS, Y, n_inducing=5), batch_of()
     with pytest.raises(InputError, match="labels of bags must be 0 or 1"):
         head.compute_loss(batch["Y"] + 1, batch["X"], batch["mask"])

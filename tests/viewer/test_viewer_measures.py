@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 from chromium import why_not
-from image_tools import SIZE, SPACING, at, drag, mark, sample_results
+from image_tools import SIZE, SPACING, at, drag, mark, sample_scans
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
 
 @pytest.fixture(scope="module")
 def samples(tmp_path_factory):
-    return sample_results(tmp_path_factory)
+    return sample_scans(tmp_path_factory, count=1)
 
 
 def test_a_length_is_pixels_times_their_spacing(visit):

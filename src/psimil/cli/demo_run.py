@@ -64,7 +64,7 @@ def cross_validate(
     --------
     >>> from psimil.datasets import make_bags
     >>> bags, y, _ = make_bags(n_bags=30, seed=0)
-    >>> folds = cross_validate(VGPMIL(n_inducing=10, calibrate=False, random_state=0), bags, y)
+    >>> folds = cross_validate(VGPMIL(n_inducing=5, hyperparameters=None, random_state=0), bags, y)
     >>> len(folds), sum(len(fold.test) for fold in folds)
     (5, 30)
     """
