@@ -1,5 +1,6 @@
-"""README and docs: every Python block runs, commands exist, links lead somewhere, worked examples work in a copy."""
+"""README, docs and notebooks: every Python block runs, commands exist, links lead somewhere, worked examples work."""
 
+import json
 import os
 import re
 import shutil
@@ -15,7 +16,7 @@ from psimil.cli.settings import CommandWithSettings, described
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md")), *sorted(DOCS.rglob("*.ipynb"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 FENCE = re.compile(r"^ *```(\w*)([^\n]*)\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
 TITLE = re.compile(r' title="([^"]+)"')
@@ -30,7 +31,11 @@ def name_of(page):
 
 
 def text_of(page):
-    return page.read_text(encoding="utf-8")
+    """The whole page; of a notebook its words, the code is run by test_tutorials.py."""
+    text = page.read_text(encoding="utf-8")
+    if page.suffix != ".ipynb":
+        return text
+    return "\n\n".join("".join(cell["source"]) for cell in json.loads(text)["cells"] if cell["cell_type"] == "markdown")
 
 
 def blocks():
@@ -126,7 +131,7 @@ def test_make_targets_exist():
 def test_every_page_is_in_the_navigation_of_the_site():
     listed = re.findall(r"^ +- [^:\n]+: (\S+\.md)$", text_of(ROOT / "mkdocs.yml"), re.MULTILINE)
     assert len(listed) == len(set(listed))
-    assert set(listed) == {page.relative_to(DOCS).as_posix() for page in PAGES[1:]}
+    assert set(listed) == {page.relative_to(DOCS).with_suffix(".md").as_posix() for page in PAGES[1:]}
 
 
 def test_formulas_are_drawn_without_a_network():
