@@ -51,7 +51,7 @@ LEFT_OUT = (
     "tests/paper/test_bound.py::test_without_log_z_nothing_bounds_the_gamma_model",
     "tests/laws/test_equal_bits.py::test_threads_and_repetition_do_not_change_a_bit[chunks]",
     "tests/inference/test_variational.py::test_every_step_raises_the_bound_or_comes_closer",
-    "tests/inference/test_prediction.py::test_joint_std_equals_dense_sampling",
+    "tests/predictive/test_prediction.py::test_joint_std_equals_dense_sampling",
     "tests/inference/test_algorithm.py::test_minibatches_of_the_variational_posterior_come_close_to_its_optimum",
     "tests/inference/test_cavities.py::test_it_comes_close_to_a_fit_without_the_bag",
     "tests/inference/test_log_z.py::test_jensen_is_below_and_fourier_around_the_true_value",

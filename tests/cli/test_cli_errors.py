@@ -75,7 +75,7 @@ def test_foreign_folders_and_files_are_never_written_to(files, tmp_path):
         ("H = -1", "H must be a number > 0, got -1."),
         ('n_inducing = "many"', 'n_inducing must be "auto" or a whole number >= 1'),
         ('random_state = "x"', "random_state must be a whole number"),
-        ('standardize = "no"', "standardize must be True or False, got 'no'."),
+        ('standardize = "maybe"', "standardize must be True or False, got 'maybe'."),
         ("feature_fingerprint = 3", "feature_fingerprint must be text"),
         ('model = "svm"', "model must be one of vgpmil, gvgpmil"),
         ('alpha = "one"', "alpha and beta must be numbers"),

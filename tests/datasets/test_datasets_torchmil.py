@@ -147,7 +147,7 @@ def test_missing_parts(folder, tmp_path):
 
 @pytest.mark.parametrize("name", ["../a", "a/b", ".a", "", "a\\b", "a\nb", "a\0b", "x" * 201, "-rf", "a:b"])
 def test_unsafe_names_are_refused(tmp_path, name):
-    with pytest.raises(InputError, match="cannot be a file name"):
+    with pytest.raises(InputError, match=r"cannot be a file name|without NUL characters"):
         datasets.write_torchmil(tmp_path / "data", Bags.from_list([[[1.0]], [[2.0]]], ids=["a", name]), [0, 1])
     assert list(tmp_path.iterdir()) == []
 

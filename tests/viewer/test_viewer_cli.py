@@ -152,9 +152,7 @@ def test_what_cannot_be_shown_is_told(results, tmp_path):
 
 
 def test_missing_packages_are_named(results, monkeypatch):
-    import importlib.util
-
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr("psimil.cli.next_steps.find_spec", lambda name: None)
     fails(call("view", results), 65, install_command("viewer"))
 
 
