@@ -9,12 +9,12 @@ import pytest
 from problems import make
 from psimil.inference import algorithm
 from psimil.inference.algorithm import Variational
-from psimil.inference.bag_pass import bag_pass_over
+from psimil.inference.bag_pass import BagSums, bag_pass_over
 from psimil.inference.draws import Draws
 from psimil.inference.options import Options
 from psimil.inference.shards import StreamedShards
-from psimil.inference.sparse_gp import KernelState
-from psimil.inference.variational import Stage, climb, newton
+from psimil.inference.sparse_gp import KernelState, Posterior
+from psimil.inference.variational import Stage, climb, natural_step, newton
 from psimil.model.bag_likelihoods import Labels
 from psimil.model.densities import HyperbolicSecant
 from psimil.model.scaling import Scaling
@@ -89,3 +89,14 @@ def test_many_instances_have_fewer_draws_until_steps_are_tilted(bags, coarse):
     assert (first.tilted, last.tilted) == (False, True)
     assert first.noise.blocks.shape[2] == coarse
     assert last.noise.blocks.shape == Draws.for_bags(3, shards.labels, 0).blocks.shape
+
+
+def test_a_batch_counts_as_its_share_of_all_data():
+    rng, share = np.random.default_rng(3), 0.2
+    A, g, m = rng.normal(size=(5, 5)), rng.normal(size=5), rng.normal(size=5)
+    q = Posterior(m, np.linalg.cholesky(A @ A.T + np.eye(5)))
+    step = natural_step(q, BagSums(A.T @ A, g, np.zeros((1, 1)), 0.0), share)
+    whole = np.eye(5) + A.T @ A / share  # of as many such batches as there are
+    P = (1 - share) * (A @ A.T + np.eye(5)) + share * whole
+    np.testing.assert_allclose(step.R @ step.R.T, P, rtol=1e-10)
+    np.testing.assert_allclose(step.m, m + share * np.linalg.solve(P, g / share - m), rtol=1e-10)

@@ -209,17 +209,6 @@ def test_a_precision_is_kept_positive_definite():
         natural_step(q, BagSums(np.full((gp.size,) * 2, np.nan), sums.gradient, np.zeros((1, 1)), 0.0), 1.0)
 
 
-def test_a_batch_counts_as_its_share_of_all_data():
-    rng, share = np.random.default_rng(3), 0.2
-    A, g, m = rng.normal(size=(5, 5)), rng.normal(size=5), rng.normal(size=5)
-    q = Posterior(m, np.linalg.cholesky(A @ A.T + np.eye(5)))
-    step = natural_step(q, BagSums(A.T @ A, g, np.zeros((1, 1)), 0.0), share)
-    whole = np.eye(5) + A.T @ A / share  # of as many such batches as there are
-    P = (1 - share) * (A @ A.T + np.eye(5)) + share * whole
-    np.testing.assert_allclose(step.R @ step.R.T, P, rtol=1e-10)
-    np.testing.assert_allclose(step.m, m + share * np.linalg.solve(P, g / share - m), rtol=1e-10)
-
-
 def test_a_step_that_makes_things_worse_is_taken_back_and_halved(monkeypatch):
     asked, true_step = [], variational.half_way
 
