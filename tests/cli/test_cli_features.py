@@ -188,3 +188,10 @@ def test_swapped_arguments(files, tmp_path):
     call("data", "import", table, store)
     fails(call("evaluate", store, run), 2, "is a store of bags", f"psimil evaluate {run} {store}")
     assert call("evaluate", run, store).exit_code == 0
+
+
+def test_labels_are_no_features_of_a_fit(files, tmp_path):
+    for command in (["fit", files / "noise.csv", "--out"], ["data", "import", files / "noise.csv"]):
+        done = call(*command, tmp_path / "out", "--features", "label,f1")
+        fails(done, 65, 'noise.csv: column "label" holds labels and cannot be a feature, too.')
+        assert not (tmp_path / "out").exists()

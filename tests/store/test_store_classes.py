@@ -71,3 +71,22 @@ def test_a_prediction_does_not_replace_its_model(files):
         done = call("predict", given, files / "text.csv", "--out", files / "run", "--overwrite")
         fails(done, 2, "is the run of the model, which would be replaced")
     assert model.exists()
+
+
+@pytest.mark.parametrize("numbers", [False, True])
+def test_a_fit_takes_the_positive_class_of_its_store(files, tmp_path, numbers):
+    """Also where it is not the greater of the two labels, which a fit would take by itself."""
+    table, store, positive = files / "text.csv", files / "wrong", "normal"
+    if numbers:
+        table, store, positive = tmp_path / "bags.csv", tmp_path / "store", "0"
+        frame_of(n_bags=20).to_csv(table, index=False)
+        import_bags(table, store, positive=positive)
+    runs = {"a": (store, []), "b": (table, ["--positive", positive]), "c": (store, ["--positive", positive])}
+    for name, (source, more) in runs.items():
+        done = call("fit", source, "--out", tmp_path / name, *more, *QUICK)
+        assert done.exit_code == 0, done.output
+    a, b, c = (json.loads((tmp_path / name / "metrics.json").read_text())["out_of_bag"]["bags"] for name in runs)
+    assert a == c == pytest.approx(b, abs=1e-3)  # a store has float32
+    again = call("fit", store, "--out", tmp_path / "d", "--config", tmp_path / "a" / "config.toml", *QUICK)
+    assert again.exit_code == 0, again.output
+    fails(call("fit", store, "--out", tmp_path / "e", "--positive", "other", *QUICK), 65, "whose positive class is")

@@ -193,9 +193,13 @@ def test_options_that_would_have_no_effect_are_refused(write, tmp_path):
     for name, y in (("a", 1), ("b", 0)):
         np.save(folder / "features" / f"{name}.npy", np.ones((2, 3)))
         np.save(folder / "labels" / f"{name}.npy", np.array(y))
+    with pytest.raises(InputError, match="store is a store whose positive class is 1, not 'x'"):
+        read_bags(store, positive="x")
+    assert read_bags(store, positive="1").y.tolist() == [1, 0]
     for option in ({"bag": "x"}, {"label": "x"}, {"instance_label": "x"}, {"positive": "x"}):
-        with pytest.raises(InputError, match=f"{next(iter(option))}='x' would have no effect"):
-            read_bags(store, **option)
+        if "positive" not in option:
+            with pytest.raises(InputError, match=f"{next(iter(option))}='x' would have no effect"):
+                read_bags(store, **option)
         refused = f"{next(iter(option))}='x' would have no effect"
         with pytest.raises(InputError, match="has no folder x" if "label" in refused else refused):
             import_bags(folder, tmp_path / "other", **option)

@@ -87,6 +87,8 @@ def fit(
         with opened(out, overwrite=overwrite, inputs=(bags, validation, config, feedback)) as run:
             read = partial(read_bags, bag=bag, label=label, instance_label=instance_label)
             table = labelled(read(bags, positive=estimator.positive, split=split, **columns), bags)
+            if estimator.positive is None and not table.classes.usual:
+                estimator.positive = table.classes.positive  # a store knows it
             held_out = None
             if validation is not None:
                 same = named_features(table.bags.feature_names, validation)

@@ -104,6 +104,8 @@ def spelt(name: str, text: str) -> Any:
     --------
     >>> [spelt("label_posterior", "mean-field"), spelt("standardize", "no"), spelt("calibrate", "None")]
     ['mean_field', False, None]
+    >>> spelt("device", "none"), spelt("device", "cpu")
+    (None, 'cpu')
     >>> spelt("positive", "None")  # may be what a class is called
     'None'
     """
@@ -111,8 +113,10 @@ def spelt(name: str, text: str) -> Any:
 
     rule, holds = CONSTRAINTS.get(name, FREE)
     lower = text.replace("-", "_").lower()
-    readings = [text, lower, *([WORDS[lower]] if lower in WORDS else [])]
-    return next((value for value in readings if rule and holds(value)), text)
+    readings = [lower, *([WORDS[lower]] if lower in WORDS else [])]
+    if (rule and holds(text)) or name == "positive":
+        return text
+    return next((value for value in readings if holds(value)), text)
 
 
 def _number(text: str) -> list[int | float]:

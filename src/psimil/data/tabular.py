@@ -58,6 +58,7 @@ class Table:
             if columns is None:
                 others = {options.bag, self._label, self._instance_label, options.position}
                 columns = FeatureColumns(list(chunk.columns), name, others, options.features, options.drop)
+                self._refuse_labels_among(columns.chosen)
             columns.look(chunk, number)
             if self._label is not None:
                 labels.look(as_labels(chunk[self._label], self._label), number, self._ids.written)
@@ -119,6 +120,12 @@ class Table:
             row = rows_before + missing[0] + 1
             raise InputError(f'column "{column}" must hold a position in every row, row {row} has none.')
         return positions
+
+    def _refuse_labels_among(self, features: list[Any]) -> None:
+        """Labels that are needed may not be features, too; of a prediction, a column called like them may be one."""
+        for column in (self._label, self._instance_label):
+            if column is not None and column in features and not self._options.labels_optional:
+                raise InputError(f'{self._name}: column "{column}" holds labels and cannot be a feature, too.')
 
     def _find_columns(self, chunk: pd.DataFrame) -> None:
         for column in (self._options.bag, self._label, self._instance_label, self._options.position):

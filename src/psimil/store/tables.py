@@ -22,7 +22,7 @@ from psimil.datasets.torchmil_folder import is_torchmil
 from psimil.files.paths import as_path
 from psimil.foundations.errors import DataWarning, InputError, MissingFile
 from psimil.foundations.phases import tell
-from psimil.model.labels import Classes
+from psimil.model.labels import Classes, text
 from psimil.store.bag_folders import Progress, import_folder, open_folder, refuse_options, refuse_position
 from psimil.store.manifest import Manifest, is_store, read_manifest
 from psimil.store.reader import open_store
@@ -107,9 +107,13 @@ def read_bags(
     if path.is_dir() or path.name.endswith(".npz"):
         refuse_position(path, options)
     if path.is_dir():
-        columns = {"bag": options.named_bag, "label": label, "instance_label": instance_label, "positive": positive}
+        columns = {"bag": options.named_bag, "label": label, "instance_label": instance_label}
         refuse_options(columns, f"{path.name} is a store, which has its labels and ids")
-        return _of_store(open_store(path).table(), path.name, options)
+        table = open_store(path).table()
+        if positive is not None and text(table.classes.positive) != text(positive):
+            known = f"{path.name} is a store whose positive class is {table.classes.positive!r}, not {positive!r}"
+            raise InputError(f"{known}. Leave it out, or import the data again with --positive {positive}.")
+        return _of_store(table, path.name, options)
     return in_memory(_source(path, options, at_once=True))
 
 
