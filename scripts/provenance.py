@@ -18,17 +18,19 @@ ROOT = Path(__file__).resolve().parents[1]
 
 def provenance(settings: dict[str, Any], scripts: Sequence[str]) -> dict[str, Any]:
     """Commit, versions and settings, and whether source or the scripts named differ from the commit."""
-    command = ["git", "status", "--porcelain", "src/psimil", *scripts]
-    differs = bool(subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout.strip())
-    found = environment()
+    found, differs = environment(), bool(_git("status", "--porcelain", "src/psimil", *scripts))
     versions = {"psimil": found["psimil"], "python": found["python"],
                 **{key: found["packages"][key] for key in ("numpy", "scipy")}}  # fmt: skip
     return {
-        "commit": found["commit"],
+        "commit": _git("rev-parse", "HEAD"),
         "changed": differs,
         "versions": versions,
         "settings": json.loads(json.dumps(settings)),
     }
+
+
+def _git(*arguments: str) -> str:
+    return subprocess.run(["git", *arguments], capture_output=True, text=True, check=True, cwd=ROOT).stdout.strip()
 
 
 def read_facts(path: Path) -> dict[str, Any]:
