@@ -74,7 +74,7 @@ def fresh_scores(model: TrainedModel, bags: Bags, y: Array, draws: int, seed: in
     """The scores of a fitted model on its training bags."""
     X, q = model.scaling.apply(bags.X), model.posterior
     shard = Shard(X, Labels(y, bags.offsets), np.ones(len(y)), HyperbolicSecant(), keep=True)
-    noise = Draws.single(antithetic_draws(model.gp.size, draws, seed))
+    noise = Draws.shared(antithetic_draws(model.gp.size, draws, seed))
     found, v = iterate_at(shard, model.gp, q, noise), noise.of(q)
     assert found.local is not None  # one shard in memory
     tilted = tilted_sum(shard, model.gp, v, found.local)

@@ -199,7 +199,7 @@ def bound_rows(settings: Simulation, seeds: int, chains: int, draws: int) -> lis
             shard = replace(shard, labels=replace(shard.labels, T=T))
             bounds, evidence = bound_gap(shard, gp, rng, chains=chains, draws=draws)
             if gp.residual == "projected":
-                noise = Draws.single(antithetic_draws(gp.size, BOUND_DRAWS, seed + 1))  # those of the fit flatter it
+                noise = Draws.shared(antithetic_draws(gp.size, BOUND_DRAWS, seed + 1))  # those of the fit flatter it
                 bounds["variational"] = iterate_at(shard, gp, variational(shard, gp, seed), noise).bound.total
             rows.append({"problem": name, "seed": seed, "bags": settings.bags, "instances": len(shard.X), **bounds,
                          "log_p": evidence.log_p, "error": evidence.error,

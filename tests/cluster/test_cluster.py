@@ -61,9 +61,10 @@ def stored(tmp_path_factory):
     return bags, open_store(path), y
 
 
-def parts_of(bags, y, density, rows=80):
+def parts_of(bags, y, density, rows=80, single=False):
     weights = np.random.default_rng(0).choice([0.5, 1.0, 2.0], len(bags))
-    return StreamedShards(bags.stream, Labels(y, bags.offsets), weights, Scaling.fit(bags.X), density, rows=rows)
+    labels, scaling = Labels(y, bags.offsets), Scaling.fit(bags.X)
+    return StreamedShards(bags.stream, labels, weights, scaling, density, rows=rows, single=single)
 
 
 def sums(parts):
@@ -75,7 +76,7 @@ def sums(parts):
     noise = antithetic_draws(gp.size, 8, seed=3)
     numbers = [statistics.entropy, statistics.bags, found.bound.log_z]
     arrays = [statistics.V_theta_V, statistics.V_kappa]
-    for draws in (Draws.single(noise), Draws(np.stack([noise, -0.5 * noise]), group=7, precision=np.float32)):
+    for draws in (Draws.shared(noise), Draws(np.stack([noise, -0.5 * noise]), group=7)):
         bag_sums, _ = bag_pass_over(parts, gp, draws.of(state.posterior), tilted=True)
         numbers += [bag_sums.log_z, bag_sums.tilted]
         arrays += [bag_sums.curvature, bag_sums.gradient, bag_sums.likelihood]
@@ -90,15 +91,17 @@ def one_pass(parts):
     return statistics.V_theta_V.tobytes(), statistics.V_kappa.tobytes(), statistics.entropy, found.bound.log_z
 
 
-@pytest.mark.parametrize("density", [HyperbolicSecant(), GammaMixture(1.0, 1.0)])
-def test_workers_give_the_bits_of_one_process(client, stored, density):
+@pytest.mark.parametrize(
+    ("density", "single"), [(HyperbolicSecant(), False), (HyperbolicSecant(), True), (GammaMixture(1.0, 1.0), False)]
+)
+def test_workers_give_the_bits_of_one_process(client, stored, density, single):
     memory, store, y = stored
-    alone = parts_of(memory, y, density)
+    alone = parts_of(memory, y, density, single=single)
     expected = sums(alone)
     assert len(alone.ranges) > 4
-    assert sums(parts_of(store, y, density)) == expected
+    assert sums(parts_of(store, y, density, single=single)) == expected
     assert sums(DaskShards(alone, client, memory)) == expected
-    spread = DaskShards(parts_of(store, y, density), client, store)
+    spread = DaskShards(parts_of(store, y, density, single=single), client, store)
     assert spread.store is not None
     assert sums(spread) == expected
     assert sums(spread) == expected  # now from the rows that the workers keep

@@ -136,7 +136,7 @@ def test_a_pass_on_a_device_equals_that_of_numpy(kernel, residual, bias, memory)
 def test_a_bag_pass_on_a_device_equals_that_of_numpy(kernel, tilted, residual, density, memory):
     problem, gp = make(kernel=kernel, residual=residual, bias=1.0, density=density, weights=[1, 2, 0.5, 1, 3])
     problem = replace(problem, **memory)
-    draws = Draws.single(antithetic_draws(gp.size, 6, seed=0))
+    draws = Draws.shared(antithetic_draws(gp.size, 6, seed=0))
     local, sums = run_bag_pass(problem, gp, draws, tilted=tilted)
     found, found_sums = run_bag_pass(replace(problem, backend=CPU), gp, draws, tilted=tilted)
     for name in ("gradient", "diagonal", "vector", "pi"):
@@ -148,7 +148,7 @@ def test_a_bag_pass_on_a_device_equals_that_of_numpy(kernel, tilted, residual, d
 @pytest.mark.parametrize("kernel", [KERNELS[1], KERNELS[4]], ids=repr)
 def test_what_the_search_for_a_kernel_asks_of_a_device_equals_that_of_numpy(kernel):
     problem, gp = make(kernel=kernel, residual="projected", bias=1.0, weights=[1, 2, 0.5, 1, 3])
-    noise, q, found = Draws.single(antithetic_draws(gp.size, 6, seed=0)), random_posterior(gp.size), []
+    noise, q, found = Draws.shared(antithetic_draws(gp.size, 6, seed=0)), random_posterior(gp.size), []
     for shard in (problem, replace(problem, backend=CPU)):
         one = iterate_at(shard, gp, q, noise)
         follows = NaturalSites.of(shard, one).posterior(shard, gp)
@@ -162,7 +162,7 @@ def test_what_the_search_for_a_kernel_asks_of_a_device_equals_that_of_numpy(kern
 def test_rows_are_worked_out_in_pieces(monkeypatch):
     problem, gp = make(bias=1.0)
     posterior, v = random_posterior(gp.size), antithetic_draws(gp.size, 6, seed=0)
-    on_device, draws = replace(problem, backend=CPU), Draws.single(v)
+    on_device, draws = replace(problem, backend=CPU), Draws.shared(v)
 
     def found():
         local, sums = run_pass(on_device, gp, posterior)

@@ -117,21 +117,22 @@ def test_single_precision_is_added_up_in_double(backend):
         gram_of_bags(V, weights, offsets, sign),
     )
     for one, other in zip(found, expected, strict=True):
-        assert one.dtype == np.float64
+        assert one is found[0] or one.dtype == np.float64  # what is found for every row is no sum
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=2e-3)
 
 
-def test_products_of_double_rows_may_be_worked_out_in_single_precision():
-    """The symmetric ones alone, to single rounding; sums with them stay exact."""
+def test_sums_over_single_rows_are_right_to_the_rounding_of_what_is_added():
     rng = np.random.default_rng(6)
-    V, weights = rng.normal(size=(3000, 6)), rng.normal(size=3000)
-    gram, sums = NUMPY.weighted_sums(V, weights, weights, np.float32)
+    V, weights = rng.normal(size=(3000, 6)).astype(np.float32), rng.normal(size=3000)
+    gram, sums = NUMPY.weighted_sums(V, weights, weights)
+    V = V.astype(np.float64)
     exact = V.T @ (weights[:, None] * V)
     assert gram.dtype == np.float64
     rounding = np.finfo(np.float32).eps * (np.abs(V).T @ (np.abs(weights)[:, None] * np.abs(V)))  # of all that is added
     assert (np.abs(gram - exact) < 10 * rounding).all()
     assert np.abs(gram - exact).max() > 1e-9
-    np.testing.assert_allclose(sums, V.T @ weights, **CLOSE)
+    rounding = np.finfo(np.float32).eps * (np.abs(V).T @ np.abs(weights))
+    assert (np.abs(sums - V.T @ weights) < 10 * rounding).all()
 
 
 def test_chunks_change_no_more_than_rounding(monkeypatch):

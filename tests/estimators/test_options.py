@@ -6,6 +6,7 @@ import pytest
 from fits import ALGORITHMS
 from psimil import GammaMixture, HyperbolicSecant, SmoothLaplace
 from psimil.inference import training
+from psimil.inference.history import History
 from psimil.inference.kernel_learning import learn_kernel
 from psimil.inference.options import Execution, Options
 from psimil.inference.preparation import Supervision, prepare_in_memory, prepare_streamed
@@ -24,7 +25,7 @@ def fit_of(density=HyperbolicSecant(), **choices):  # noqa: B008 - frozen
     algorithm, rng = ALGORITHMS[choices.get("posterior", "variational")], np.random.default_rng(0)
     options = Options(density, n_inducing=4, max_iter=1, algorithm=algorithm, **choices)
     prepared = prepare_in_memory(bags, Supervision(y, np.ones(len(y))), options, rng, None)
-    return Fit(prepared, options, (), None, Execution(), rng, 0)
+    return Fit(prepared, options, History((), []), None, Execution(), rng, 0)
 
 
 @pytest.mark.parametrize(("H", "log_H"), [(100.0, 4.605170185988092), (np.inf, np.inf)])
@@ -68,4 +69,4 @@ def test_a_kernel_is_learned_on_the_logistic_model_before_the_passes_of_any_dens
     record = fit.rest(fit.begin(KernelState.first(fit.prepared.gp), bags, Supervision(y, np.ones(len(y)))))
     assert begun == [("kernel", HyperbolicSecant())] * learned + [("fit", density)]
     assert isinstance(record, Iterate if posterior == "variational" else Pass)
-    assert {row["stage"] for row in fit.history} == ({"kernel", "fit"} if learned else {"fit"})
+    assert {row["stage"] for row in fit.history.rows} == ({"kernel", "fit"} if learned else {"fit"})

@@ -66,7 +66,7 @@ def test_sums_are_means_over_draws_of_what_enumeration_gives(density, known, H):
     options = {"T": [0, 1, 0, 1, 1], "known": known, "H": H, "density": density, "weights": WEIGHTS}
     problem, gp = make(3, SIZES, M=3, bias=0.7, residual="projected", **options)
     V, draws = dense_V(problem, gp), np.random.default_rng(0).normal(size=(gp.size, 3))
-    local, sums = run_bag_pass(problem, gp, Draws.single(draws))
+    local, sums = run_bag_pass(problem, gp, Draws.shared(draws))
     likelihood, pi, gradient = np.zeros(3), np.zeros(len(problem.X)), np.zeros(gp.size)
     slopes = np.zeros_like(draws)
     for s, v in enumerate(draws.T):
@@ -93,7 +93,7 @@ def test_sums_are_means_over_draws_of_what_enumeration_gives(density, known, H):
 def test_at_one_draw_the_curvature_is_the_negative_hessian(known, H):
     problem, gp = make(4, SIZES, T=[0, 1, 0, 1, 1], M=3, bias=0.7, known=known, H=H, weights=WEIGHTS)
     V, v = dense_V(problem, gp), np.random.default_rng(1).normal(size=gp.size)
-    _, sums = run_bag_pass(problem, gp, Draws.single(v[:, None]))
+    _, sums = run_bag_pass(problem, gp, Draws.shared(v[:, None]))
 
     def total(v):
         parts = zip(WEIGHTS, pairwise(offsets_of(SIZES)), problem.labels.T, strict=True)
@@ -109,7 +109,7 @@ def test_at_one_draw_the_curvature_is_the_negative_hessian(known, H):
 def test_the_curvature_over_draws_keeps_the_mean_vector_and_puts_its_variance_on_the_diagonal():
     problem, gp = make(5, SIZES, T=[0, 1, 0, 1, 1], M=4, bias=0.7, weights=WEIGHTS)
     V, draws = dense_V(problem, gp), np.random.default_rng(2).normal(size=(gp.size, 5))
-    local, sums = run_bag_pass(problem, gp, Draws.single(draws))
+    local, sums = run_bag_pass(problem, gp, Draws.shared(draws))
     f, expected = draws.T @ V.T, np.zeros((gp.size, gp.size))
     s = 1 / (1 + np.exp(-f))
     for b, (start, stop) in enumerate(pairwise(offsets_of(SIZES))):
@@ -141,7 +141,7 @@ def test_kept_whitened_late_and_streamed_sums_agree(residual, density):
     sizes = np.random.default_rng(0).integers(1, 8, size=40)
     weights = np.random.default_rng(1).choice([0.5, 1.0, 2.0], 40)
     problem, gp = make(6, sizes, M=8, residual=residual, bias=1.0, density=density, weights=weights)
-    draws = Draws.single(antithetic_draws(gp.size, 8, seed=0))
+    draws = Draws.shared(antithetic_draws(gp.size, 8, seed=0))
     local, expected = run_bag_pass(problem, gp, draws)
     slopes = GradientTask(gp, draws.blocks[0])(problem)
     for rows, whole in ((2000, True), (17, False), (1, False)):
@@ -159,7 +159,7 @@ def test_kept_whitened_late_and_streamed_sums_agree(residual, density):
 
 def test_blocks_that_fit_a_cache_change_nothing(monkeypatch):
     problem, gp = make(6, (5,) * 30, M=6)
-    draws = Draws.single(antithetic_draws(gp.size, 16, seed=0))
+    draws = Draws.shared(antithetic_draws(gp.size, 16, seed=0))
     expected = run_bag_pass(problem, gp, draws)[1]
     for cached in (1, 16 * 12, 10 * CACHED[8]):
         monkeypatch.setitem(CACHED, 8, cached)
@@ -170,22 +170,22 @@ def test_single_precision_stays_close():
     found = []
     for dtype in (np.float64, np.float32):
         problem, gp = make(7, (5,) * 40, D=4, M=15, lengthscale=2.0, bias=3.0, residual="projected", dtype=dtype)
-        found.append(run_bag_pass(problem, gp, Draws.single(antithetic_draws(gp.size, 16, seed=0)))[1])
+        found.append(run_bag_pass(problem, gp, Draws.shared(antithetic_draws(gp.size, 16, seed=0)))[1])
     assert found[1].curvature.dtype == found[1].likelihood.dtype == np.float64
     assert_same(found[1], found[0], rtol=2e-4, atol=2e-3)
 
 
-def test_products_are_single_where_draws_are_but_not_before_they_are_whitened(monkeypatch):
+def test_rows_are_single_where_that_does_but_not_before_they_are_whitened(monkeypatch):
     """Whitening sums afterwards magnifies their rounding, so these stay in double precision."""
     asked, sums = [], NumpyBackend.weighted_sums
 
-    def spied(self, V, weights, linear, precision=float):
-        asked.append(np.dtype(precision))
-        return sums(self, V, weights, linear, precision)
+    def spied(self, V, weights, linear):
+        asked.append(V.dtype)
+        return sums(self, V, weights, linear)
 
     monkeypatch.setattr(NumpyBackend, "weighted_sums", spied)
     problem, gp = make(7, (5,) * 40, D=4, M=15, lengthscale=0.5, bias=3.0, residual="projected")
-    draws = Draws.single(antithetic_draws(gp.size, 16, seed=0), many=True)
+    draws, problem = Draws.shared(antithetic_draws(gp.size, 16, seed=0)), replace(problem, single=True)
     kept, streamed = replace(problem, keep=True), replace(problem, keep=False)
     assert streamed.unwhitened(gp) and not kept.unwhitened(gp)
     found = [run_bag_pass(one, gp, draws)[1] for one in (kept, streamed)]
@@ -202,7 +202,7 @@ def test_weight_two_is_the_bag_twice_and_weight_zero_is_none():
         labels=replace(problem.labels, T=np.array([0, 1, 1, 1, 0]), offsets=offsets_of((1, 3, 3, 4, 2))),
         weights=np.ones(5),
     )
-    draws = Draws.single(antithetic_draws(gp.size, 8, seed=0))
+    draws = Draws.shared(antithetic_draws(gp.size, 8, seed=0))
     assert_same(run_bag_pass(problem, gp, draws)[1], run_bag_pass(other, gp, draws)[1])
 
 

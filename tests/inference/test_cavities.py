@@ -20,7 +20,7 @@ ALONE, FOLDS = np.arange(8), np.array([0, 1, 2, 0, 1, 2, 0, 1])  # every bag by 
 
 def stages(gp):
     """Steps on the bound alone, at the sites of which the algebra is checked."""
-    return [Stage(Draws.single(antithetic_draws(gp.size, 64, seed=0)), tilted=False, enough=0.0)]
+    return [Stage(Draws.shared(antithetic_draws(gp.size, 64, seed=0)), tilted=False, enough=0.0)]
 
 
 def fitted(steps=8, sizes=SIZES, **options):
@@ -128,6 +128,6 @@ def test_what_is_left_is_a_precision_also_where_curvature_is_too_large(scale):
 def test_sites_of_the_last_pass_are_those_that_are_taken_away():
     problem, gp, record = fitted()
     draws = record.posterior.m[:, None] + record.posterior.U @ antithetic_draws(gp.size, 64, seed=0)
-    local, _ = run_bag_pass(problem, gp, Draws.single(draws))
+    local, _ = run_bag_pass(problem, gp, Draws.shared(draws))
     np.testing.assert_allclose(record.local.gradient, local.gradient, rtol=1e-10)
     np.testing.assert_array_equal(record.local.gradient_at(np.full(7, 9.0), slice(6, 13)), record.local.gradient[6:13])

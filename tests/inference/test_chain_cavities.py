@@ -27,7 +27,7 @@ def fitted(steps=8, **options):
     """A problem, its sparse GP, and an iterate after some steps on the bound."""
     options = {"M": 5, "bias": 1.0, "residual": "projected", "T": T, "links": LINKS} | options
     problem, gp = make_chained(3, SIZES, **options)
-    stages = [Stage(Draws.single(antithetic_draws(gp.size, 64, seed=0)), tilted=False, enough=0.0)]
+    stages = [Stage(Draws.shared(antithetic_draws(gp.size, 64, seed=0)), tilted=False, enough=0.0)]
     *_, record = islice(climb(problem, gp, newton(problem, gp, np.zeros(gp.size)), stages), steps)
     return problem, gp, record
 
@@ -109,7 +109,7 @@ def test_it_comes_close_to_a_fit_without_the_bag():
     """The step that leaves a bag out goes most of the way to a fit in which it has no weight."""
     sizes = tuple(np.random.default_rng(1).integers(1, 7, size=50))
     problem, gp = make_chained(3, sizes, M=5, bias=1.0, residual="projected", variance=3.0)
-    stages = [Stage(Draws.single(antithetic_draws(gp.size, 64, seed=0)), tilted=False, enough=0.0)]
+    stages = [Stage(Draws.shared(antithetic_draws(gp.size, 64, seed=0)), tilted=False, enough=0.0)]
 
     def climbed(shard, steps):
         *_, record = islice(climb(shard, gp, newton(shard, gp, np.zeros(gp.size)), stages), steps)

@@ -26,7 +26,7 @@ def to_the_end(monkeypatch):
 
 
 def noise_for(gp, count=1024):
-    return Draws.single(antithetic_draws(gp.size, count, seed=0))
+    return Draws.shared(antithetic_draws(gp.size, count, seed=0))
 
 
 def exact_evidence(problem, gp):
@@ -139,7 +139,7 @@ def learned():
     for seed, J in ((0, 0.0), (1, 3.0)):
         shard, gp = drawn(seed, J, bags=30, size=5)
         start = learn_kernel(shard, gp, 0, evaluations=4)
-        found.append((shard, start, noise_of(gp, shard, 0), *learn_coupling(shard, start.gp, start.posterior, 0)))
+        found.append((shard, start, noise_of(gp, 0), *learn_coupling(shard, start.gp, start.posterior, 0)))
     return found
 
 

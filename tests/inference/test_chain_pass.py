@@ -75,7 +75,7 @@ def extra(density, f):
 def test_at_one_draw_sums_are_value_gradient_and_hessian_of_enumerated_labels(density, known, H):
     problem, gp = chained(known=known, H=H, density=density)
     V, v = dense_V(problem, gp), np.random.default_rng(1).normal(size=gp.size)
-    sites, sums = run_bag_pass(problem, gp, Draws.single(v[:, None]))
+    sites, sums = run_bag_pass(problem, gp, Draws.shared(v[:, None]))
     value, gradient, curvature = 0.0, np.zeros(gp.size), np.zeros((gp.size, gp.size))
     for b, rows in bags():
         f, told = V[rows] @ v, (T[b], H, of(known, rows))
@@ -99,7 +99,7 @@ def test_at_one_draw_sums_are_value_gradient_and_hessian_of_enumerated_labels(de
 def test_values_of_another_density_differ_between_draws_as_enumeration_says(density):
     problem, gp = chained(density=density)
     V, draws = dense_V(problem, gp), np.random.default_rng(2).normal(size=(gp.size, 4))
-    found = run_bag_pass(problem, gp, Draws.single(draws))[1].likelihood[0]
+    found = run_bag_pass(problem, gp, Draws.shared(draws))[1].likelihood[0]
     parts = (WEIGHTS[b] * log_factor((V[i] @ draws).T, LINKS[i], T[b], density=density) for b, i in bags())
     expected = sum(parts)
     np.testing.assert_allclose(np.diff(found), np.diff(expected), **CLOSE)
@@ -111,7 +111,7 @@ def test_over_draws_the_diagonal_of_the_curvature_is_the_mean_of_the_diagonals(k
     """And what neighbours share beside r r' is its mean; what lies farther off is that of a chain with these two."""
     problem, gp = chained(known=known, H=H)
     V, draws = dense_V(problem, gp), np.random.default_rng(2).normal(size=(gp.size, 5))
-    sites, sums = run_bag_pass(problem, gp, Draws.single(draws))
+    sites, sums = run_bag_pass(problem, gp, Draws.shared(draws))
     Lambda = dense_curvature(sites, OFFSETS, sign_of(T, H))
     w = np.repeat(WEIGHTS, SIZES)
     np.testing.assert_allclose(sums.curvature, V.T @ (w[:, None] * Lambda) @ V, **CLOSE)
@@ -153,8 +153,8 @@ def test_a_tilted_pass_weighs_draws_by_factors_over_their_sites(known, H):
     """Sites by sums over draws with dense matrices; a negative bag without links falls into its instances."""
     problem, gp = chained(known=known, H=H, variance=0.8)
     V, draws = dense_V(problem, gp), 0.7 * np.random.default_rng(4).normal(size=(gp.size, 40))
-    plain, _ = run_bag_pass(problem, gp, Draws.single(draws))
-    new, sums = run_bag_pass(problem, gp, Draws.single(draws), tilted=True)
+    plain, _ = run_bag_pass(problem, gp, Draws.shared(draws))
+    new, sums = run_bag_pass(problem, gp, Draws.shared(draws), tilted=True)
     Lambda, total = dense_curvature(plain, OFFSETS, sign_of(T, H)), 0.0
     now = dense_curvature(new, OFFSETS, sign_of(T, H))
     for b, bag in bags():
@@ -197,7 +197,7 @@ def many(known=None, **options):
 @pytest.mark.parametrize("density", [LOGISTIC, LAPLACE], ids=name)
 def test_parts_of_any_size_and_streamed_shards_add_up_to_the_same(density, known, tilted):
     problem, gp = many(known, density=density)
-    draws = Draws.single(antithetic_draws(gp.size, 8, seed=0))
+    draws = Draws.shared(antithetic_draws(gp.size, 8, seed=0))
     local, expected = run_bag_pass(problem, gp, draws, tilted=tilted)
     for rows, whole in ((2000, True), (17, False), (1, False)):
         other = replace(problem, keep=False, whole=whole, rows=rows)
@@ -216,13 +216,13 @@ def test_torch_gives_the_same_sums():
     from psimil.compute.torch_backend import TorchBackend
 
     problem, gp = many()
-    draws = Draws.single(antithetic_draws(gp.size, 8, seed=0))
+    draws = Draws.shared(antithetic_draws(gp.size, 8, seed=0))
     expected = run_bag_pass(problem, gp, draws, tilted=True)[1]
     for whole in (True, False):
         other = replace(problem, backend=TorchBackend("cpu"), whole=whole, keep=whole, rows=20)
         assert_same(run_bag_pass(other, gp, draws, tilted=True)[1], expected)
-        single = draws._replace(precision=np.float32)
-        assert_same(run_bag_pass(other, gp, single, tilted=True)[1], expected, rtol=3e-4, atol=3e-3)
+        single = replace(other, single=True)
+        assert_same(run_bag_pass(single, gp, draws, tilted=True)[1], expected, rtol=3e-4, atol=3e-3)
 
 
 @pytest.mark.parametrize("tilted", [False, True])
@@ -231,8 +231,8 @@ def test_single_precision_stays_close(tilted):
     found = []
     for dtype, single in ((np.float64, False), (np.float64, True), (np.float32, False), (np.float32, True)):
         problem, gp = make_chained(7, (5,) * 40, D=4, M=15, lengthscale=2.0, residual="projected", dtype=dtype)
-        draws = Draws.single(antithetic_draws(gp.size, 16, seed=0), many=single)
-        found.append(run_bag_pass(problem, gp, draws, tilted=tilted)[1])
+        draws = Draws.shared(antithetic_draws(gp.size, 16, seed=0))
+        found.append(run_bag_pass(replace(problem, single=single), gp, draws, tilted=tilted)[1])
     assert all(sums.curvature.dtype == np.float64 for sums in found)
     for sums in found[1:]:
         assert_same(sums, found[0], rtol=3e-4, atol=3e-3)
@@ -242,7 +242,7 @@ def test_single_precision_stays_close(tilted):
 def test_links_of_no_strength_are_independent_labels_bit_by_bit(tilted):
     problem, gp = many()
     independent, _ = make(6, MANY, M=8, residual="projected", bias=1.0)
-    draws = Draws.single(antithetic_draws(gp.size, 8, seed=0))
+    draws = Draws.shared(antithetic_draws(gp.size, 8, seed=0))
     linked = run_bag_pass(problem, gp, draws, tilted=tilted)[1]
     expected = run_bag_pass(independent, gp, draws, tilted=tilted)
     sites, sums = run_bag_pass(problem.coupled(0.0), gp, draws, tilted=tilted)
@@ -258,7 +258,7 @@ def test_links_of_no_strength_are_independent_labels_bit_by_bit(tilted):
 
 def test_a_shard_is_coupled_without_a_trace_and_by_products_of_strengths():
     problem, gp = many()
-    draws, before = Draws.single(antithetic_draws(gp.size, 4, seed=0)), problem.labels.links.copy()
+    draws, before = Draws.shared(antithetic_draws(gp.size, 4, seed=0)), problem.labels.links.copy()
     first = run_bag_pass(problem, gp, draws)[1]
     twice = problem.coupled(0.5).coupled(3.0)
     np.testing.assert_allclose(twice.labels.links, 1.5 * before)

@@ -47,7 +47,7 @@ def test_both_ways_give_the_same_sums_and_gradients(monkeypatch):
     posterior, draws = KernelState.first(gp).posterior, antithetic_draws(gp.size, 8, seed=0)
 
     def found():
-        sums, bag_sums = run_pass(shard, gp, posterior)[1], run_bag_pass(shard, gp, Draws.single(draws))[1]
+        sums, bag_sums = run_pass(shard, gp, posterior)[1], run_bag_pass(shard, gp, Draws.shared(draws))[1]
         slopes = GradientTask(gp, draws)(shard)[1]
         return sums.V_theta_V, sums.V_kappa, bag_sums.curvature, bag_sums.gradient, bag_sums.likelihood, slopes
 

@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from psimil import RBF, VGPMIL, Bags, PsiVGPMIL
+from psimil import RBF, VGPMIL, Bags, Linear, PsiVGPMIL
 from psimil.cli.progress import Course
 from psimil.foundations.errors import DataWarning, InputError
-from psimil.foundations.phases import IN_CONTEXT, LEARNING, following
-from psimil.inference import training
+from psimil.foundations.phases import JUDGING, LEARNING, following
+from psimil.inference import context_choice, training
 from psimil.inference.context_choice import context_evidence, preferred_context
 from psimil.model.context import in_context
+from psimil.model.kernels import Columns
 from psimil.store import StoreWriter, open_store
 from tiny import brief, problem, quick, shuffled
 
@@ -32,6 +33,11 @@ def ringed(seed=0, n_bags=60):
     return Bags.from_list(list(X)), y
 
 
+def beside(own):
+    """The kernel of a fit in context, of three features and nine of their bag: the two add up."""
+    return Columns(own, 0, 3) + Columns(RBF(), 3, 12)
+
+
 def same(one, two, names=("prob", "std", "lower", "upper", "instance_prob", "instance_novelty")):
     for name in names:
         np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
@@ -46,7 +52,7 @@ def test_a_fit_in_context_is_a_fit_to_bags_in_context(posterior):
     """The same as to put the features of bags beside those of instances by hand, before fit and before predict."""
     bags, y, _ = problem()
     found = brief(context="bag", posterior=posterior).fit(bags, y)
-    by_hand = brief(posterior=posterior).fit(in_context(bags), y)
+    by_hand = brief(posterior=posterior, kernel=beside(RBF())).fit(in_context(bags), y)
     same(found.predict_dist(bags, joint=True), by_hand.predict_dist(in_context(bags), joint=True))
     same(found.out_of_bag_.prediction, by_hand.out_of_bag_.prediction, ("prob", "instance_prob"))
     assert found.model_.context and not by_hand.model_.context
@@ -118,23 +124,25 @@ def test_a_streamed_fit_sees_what_a_fit_in_memory_sees(tmp_path, monkeypatch):
             for b in some:
                 writer.add(bags[b], int(y[b]), str(b))
     store, settings = open_store(tmp_path / "store"), {"context": "bag", "n_inducing": 20, "hyperparameters": "bound"}
+    kernel = beside(Linear(1.0 / 3.0) + RBF())
     within = brief(**settings).fit(bags, y)
     same(brief(**settings).fit(store, y).predict_dist(store), within.predict_dist(bags))  # read at once
     same(within.predict_dist(store, joint=True), within.predict_dist(bags, joint=True))
     monkeypatch.setattr(training, "LARGE", 0)
     streamed = [brief(chunk_size=30, **settings).fit(some, y) for some in (bags, store)]
     same(*(model.predict_dist(store) for model in streamed))
-    by_hand = brief(chunk_size=30, **{**settings, "context": None}).fit(in_context(bags), y)
+    by_hand = brief(chunk_size=30, kernel=kernel, **{**settings, "context": None}).fit(in_context(bags), y)
     same(streamed[1].predict_dist(store), by_hand.predict_dist(in_context(bags)))
 
 
 def test_minibatches_and_an_evaluation_set_are_seen_in_context():
     bags, y, _ = problem()
     found = brief(context="bag").fit(bags, y, batch_bags=8)
-    by_hand = brief().fit(in_context(bags), y, batch_bags=8)
+    by_hand = brief(kernel=beside(RBF())).fit(in_context(bags), y, batch_bags=8)
     same(found.predict_dist(bags), by_hand.predict_dist(in_context(bags)))
     watched = brief(context="bag", early_stopping="log_loss").fit(bags, y, eval_set=(bags, y))
-    by_hand = brief(early_stopping="log_loss").fit(in_context(bags), y, eval_set=(in_context(bags), y))
+    by_hand = brief(early_stopping="log_loss", kernel=beside(RBF()))
+    by_hand.fit(in_context(bags), y, eval_set=(in_context(bags), y))
     scores = [[row["eval_log_loss"] for row in model.history_] for model in (watched, by_hand)]
     assert scores[0] == scores[1]
 
@@ -142,7 +150,8 @@ def test_minibatches_and_an_evaluation_set_are_seen_in_context():
 def test_more_bags_are_learned_in_context():
     bags, y, _ = problem()
     found = brief(context="bag").partial_fit(bags[:16], y[:16]).partial_fit(bags[16:], y[16:])
-    by_hand = brief().partial_fit(in_context(bags[:16]), y[:16]).partial_fit(in_context(bags[16:]), y[16:])
+    by_hand = brief(kernel=beside(RBF())).partial_fit(in_context(bags[:16]), y[:16])
+    by_hand.partial_fit(in_context(bags[16:]), y[16:])
     same(found.predict_dist(bags), by_hand.predict_dist(in_context(bags)))
     with pytest.raises(InputError, match="in the context of their bag, but context=None"):
         found.set_params(context=None).partial_fit(bags, y)
@@ -163,7 +172,7 @@ def test_evidence_decides_for_context_where_bags_differ_as_bags(draw, expected):
     model = judged(bags, y)
     beside, without = model.model_.context_evidence
     assert model.model_.context == expected
-    assert (beside - without > 5.0) if expected else (without - beside > 5.0)
+    assert (beside - without > 5.0) == expected  # kernels add up: context that is no use costs little
     chosen = VGPMIL(n_inducing=20, context="bag" if expected else None, random_state=0).fit(bags, y)
     same(model.predict_dist(bags), chosen.predict_dist(bags))  # as if it had been asked for
     assert chosen.model_.context_evidence is None
@@ -172,13 +181,14 @@ def test_evidence_decides_for_context_where_bags_differ_as_bags(draw, expected):
 def test_both_evidences_stand_in_the_history():
     bags, y = levelled()
     model = judged(bags, y, kernel=RBF())
-    rows = [row for row in model.history_ if row["stage"] == "kernel"]
+    rows = [row for row in model.history_ if row["stage"] == "context"]
     assert [row["context"] for row in rows] == sorted((row["context"] for row in rows), reverse=True)  # none, then bag
     assert {row["context"] for row in rows} == {"none", "bag"}
     best = {word: max(row["log_evidence"] for row in rows if row["context"] == word) for word in ("bag", "none")}
     np.testing.assert_allclose(model.model_.context_evidence, list(best.values()), rtol=1e-12)
     assert context_evidence(model.history_) == model.model_.context_evidence
-    assert all("context" not in row for row in model.history_ if row["stage"] != "kernel")
+    assert all("context" not in row for row in model.history_ if row["stage"] != "context")
+    assert any(row["stage"] == "kernel" for row in model.history_)  # the chosen one is learned for the fit's own points
     seconds = [row["seconds"] for row in model.history_]
     assert seconds == sorted(seconds)
     asked = VGPMIL(n_inducing=20, kernel=RBF(), context="bag", random_state=0).fit(bags, y)
@@ -190,18 +200,61 @@ def test_both_kernels_are_learned_on_the_same_bags(monkeypatch):
     bags, y = ringed()
     monkeypatch.setattr("psimil.inference.preparation.ENOUGH_BAGS", 20)
     monkeypatch.setattr("psimil.inference.preparation.ENOUGH_ROWS", 10)
-    seen, learn = [], training.learn_kernel
+    seen, learn = [], context_choice.learn_kernel
+
+    def spied(shard, gp, *given, **how):
+        seen.append((shard, gp))
+        return learn(shard, gp, *given, **how)
+
+    monkeypatch.setattr(context_choice, "learn_kernel", spied)
+    judged(bags, y, n_inducing="auto")
+    (without, plain), (within, rich) = seen
+    assert without.X.shape == (120, 2) and within.X.shape == (120, 8)
+    np.testing.assert_array_equal(without.labels.T, within.labels.T)
+    np.testing.assert_allclose(without.X, within.X[:, :2], rtol=1e-12)
+    assert plain.size == rich.size
+
+
+def test_the_judge_places_points_without_a_look_at_labels(monkeypatch):
+    """Points of positive and of negative bags apart have seen what log p(T) asks for, and flatter it."""
+    bags, y = ringed()
+    placed = []
+
+    def spied(shard, gp, *given, **how):
+        placed.append(gp.Z)
+        return learn(shard, gp, *given, **how)
+
+    learn = context_choice.learn_kernel
+    monkeypatch.setattr(context_choice, "learn_kernel", spied)
+    for labels in (y, 1 - y):
+        judged(bags, labels)
+    np.testing.assert_array_equal(placed[0], placed[2])
+    np.testing.assert_array_equal(placed[1], placed[3])
+
+
+def test_known_instances_and_weights_of_the_bags_that_judge_are_theirs(monkeypatch):
+    bags, y, of_instances = problem()
+    monkeypatch.setattr("psimil.inference.preparation.ENOUGH_BAGS", 8)
+    monkeypatch.setattr("psimil.inference.preparation.ENOUGH_ROWS", 1)
+    seen, learn = [], context_choice.learn_kernel
 
     def spied(shard, *given, **how):
         seen.append(shard)
         return learn(shard, *given, **how)
 
-    monkeypatch.setattr(training, "learn_kernel", spied)
-    judged(bags, y, n_inducing="auto")
-    without, beside = seen
-    assert without.X.shape == (120, 2) and beside.X.shape == (120, 8)
-    np.testing.assert_array_equal(without.labels.T, beside.labels.T)
-    np.testing.assert_allclose(without.X, beside.X[:, :2], rtol=1e-12)
+    monkeypatch.setattr(context_choice, "learn_kernel", spied)
+    weights, model = 1.0 + np.arange(len(y)) / len(y), VGPMIL(n_inducing=5, context="auto", random_state=0)
+    model.fit(bags, y, y_instances=of_instances, sample_weight=weights)
+    shard = seen[0]
+    assert len(shard.weights) == 8
+    whole = {
+        tuple(row): (label, weights[b]) for row, label, b in zip(bags.X, of_instances, bags.bag_index, strict=True)
+    }
+    judging = bags[np.flatnonzero(np.isin(weights, shard.weights))].X
+    X = shard.X * judging.std(axis=0) + judging.mean(axis=0)
+    for row, label, weight in zip(X, shard.labels.known, shard.instance_weights, strict=True):
+        near = min(whole, key=lambda one: np.abs(np.array(one) - row).sum())
+        assert whole[near] == (label, weight)
 
 
 def test_a_generator_goes_on_as_after_the_fit_that_was_chosen():
@@ -212,10 +265,11 @@ def test_a_generator_goes_on_as_after_the_fit_that_was_chosen():
     assert one.bit_generator.state == two.bit_generator.state
 
 
-def test_equal_evidence_needs_no_context():
-    rows = [{"stage": "kernel", "context": word, "learned_log_evidence": -3.0} for word in ("none", "bag")]
+def test_evidence_for_context_must_be_positive():
+    rows = [{"stage": "context", "context": word, "learned_log_evidence": -3.0} for word in ("none", "bag")]
     assert preferred_context(rows) is None
-    assert preferred_context([rows[0], {**rows[1], "learned_log_evidence": -2.9}]) == "bag"
+    assert preferred_context([rows[0], {**rows[1], "learned_log_evidence": -1.9}]) == "bag"
+    assert preferred_context([rows[0], {**rows[1], "learned_log_evidence": -2.1}]) is None
     assert context_evidence(rows[:1]) is None
 
 
@@ -231,8 +285,8 @@ def test_progress_goes_one_way_through_both_searches():
 
     with following(hear):
         judged(bags, y)
-    assert {LEARNING, IN_CONTEXT} <= set(phases)
-    assert phases.index(LEARNING) < phases.index(IN_CONTEXT)
+    first = [phases.index(phase) for phase in (JUDGING["none"], JUDGING["bag"], LEARNING)]
+    assert first == sorted(first)
     assert min(np.diff(shares)) > -0.2 and max(shares) <= 1.0  # a phase may turn out longer than it seemed
 
 
@@ -273,7 +327,7 @@ def test_a_warm_start_keeps_the_context_that_it_has():
 
 
 def test_a_fit_with_chains_goes_on_with_the_coupling_of_the_context_that_it_chose(tmp_path):
-    """Two kernels are learned, each with a coupling of its own, and both are in the history."""
+    """Kernels are judged with links of strength one; that of the chosen context then has a coupling of its own."""
     bags, y = levelled(n_bags=40)
 
     def interrupt(row):
@@ -285,6 +339,6 @@ def test_a_fit_with_chains_goes_on_with_the_coupling_of_the_context_that_it_chos
     with pytest.raises(KeyboardInterrupt):
         clone(model).fit(bags, y, checkpoint=tmp_path / "part", callbacks=[interrupt])
     again = clone(model).fit(bags, y, checkpoint=tmp_path / "part")
-    assert len({row["coupling"] for row in whole.history_ if "coupling" in row}) == 2
+    assert [row["coupling"] for row in whole.history_ if "coupling" in row] == [whole.model_.coupling]
     assert again.model_.context and again.model_.coupling == whole.model_.coupling
     same(again.predict_dist(bags), whole.predict_dist(bags))

@@ -27,7 +27,6 @@ def labels_of(bags, size):
     ("bags", "size", "fewer", "blocks", "draws", "group"),
     [
         (100, 1, 1, 1, 512, None),  # 2^22 instances times draws would be 41943 draws: no more than 512
-        (4096, 1, 1, 1, 512, None),  # the last with double precision
         (8192, 1, 1, 1, 512, None),  # just as many
         (8192, 1, 4, 1, 128, None),
         (8193, 1, 1, 32, 256, 256),  # one power of two fewer; 2^16 values of a group of bags at a time
@@ -41,7 +40,6 @@ def labels_of(bags, size):
 def test_draws_are_as_many_as_are_cheap(bags, size, fewer, blocks, draws, group):
     found = Draws.for_bags(3, labels_of(bags, size), 7, fewer)
     assert found.blocks.shape == (blocks, 3, draws)
-    assert found.precision == (np.float64 if bags * size <= 4096 else np.float32)
     assert found.group >= bags if group is None else found.group == group
     np.testing.assert_array_equal(found.blocks[..., draws // 2 :], -found.blocks[..., : draws // 2])
     assert np.square(found.blocks).mean() == pytest.approx(1.0, abs=5 / np.sqrt(found.blocks.size / 2))
@@ -55,7 +53,7 @@ def test_draws_are_as_many_as_are_cheap(bags, size, fewer, blocks, draws, group)
 def test_draws_of_a_posterior_have_its_mean_and_covariance():
     q = random_posterior(3, seed=0)
     found = Draws(np.random.default_rng(0).standard_normal((4, 3, 20_000)), group=5).of(q)
-    assert (found.group, found.precision) == (5, np.float64)
+    assert found.group == 5
     S = np.linalg.inv(q.R @ q.R.T)
     for block in found.blocks:
         np.testing.assert_allclose(block.mean(axis=1), q.m, atol=0.03)
@@ -140,7 +138,7 @@ def test_ranges_end_where_groups_end_and_fit_a_cache(monkeypatch, first, cached)
             assert len(groups) == 1
             assert draws.block(first + one.first) == groups.pop() % BLOCKS
             assert one.last - one.first == 1 or one.rows.stop - one.rows.start <= cached // 8
-        alone = Draws.single(draws.blocks[0]).ranges(shard, block)
+        alone = Draws.shared(draws.blocks[0]).ranges(shard, block)
         assert cached < 10**6 or [(one.first, one.last) for one in alone] == [(a, b)]
 
 
@@ -156,11 +154,10 @@ def test_a_data_set_that_is_large_has_groups_and_single_precision(monkeypatch):
     monkeypatch.setitem(draws_of_v.CACHED, 4, 32 * 20)
     draws = Draws.for_bags(gp.size, problem.labels, seed=0)
     assert draws.blocks.shape == (9, gp.size, 32)
-    assert (draws.group, draws.precision) == (round(20 * 50 / SIZES.sum()), np.float32)
-    _, sums = run_bag_pass(problem, gp, draws, tilted=True)
-    exact = draws._replace(precision=np.float64)
-    _, double = run_bag_pass(problem, gp, exact, tilted=True)
-    rough, _ = bag_pass_over(streamed(problem, 30), gp, draws, tilted=True)
+    assert draws.group == round(20 * 50 / SIZES.sum())
+    _, sums = run_bag_pass(replace(problem, single=True), gp, draws, tilted=True)
+    _, double = run_bag_pass(problem, gp, draws, tilted=True)
+    rough, _ = bag_pass_over(replace(streamed(problem, 30), single=True), gp, draws, tilted=True)
     for field in ("likelihood", "gradient", "curvature", "tilted"):
         scale = np.abs(getattr(double, field)).max()
         np.testing.assert_allclose(getattr(sums, field), getattr(double, field), atol=2e-5 * scale)

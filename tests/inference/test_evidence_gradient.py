@@ -51,7 +51,7 @@ def test_the_gradient_is_that_of_the_estimate_with_sites_and_posterior_taken_alo
     """
     weights = np.linspace(0.5, 2.0, 20)
     problem, gp = make(4, (3,) * 20, M=5, kernel=kernel, bias=bias, residual="projected", weights=weights)
-    noise = Draws.single(antithetic_draws(gp.size, 1024, seed=0))
+    noise = Draws.shared(antithetic_draws(gp.size, 1024, seed=0))
     found = settled(problem, gp, newton(problem, gp, np.zeros(gp.size)), noise, steps=30)
     sites = NaturalSites.of(problem, found)
 
@@ -85,7 +85,7 @@ def small(seed, kernel):
 def test_the_gradient_is_that_of_the_evidence_itself(seed):
     """Within 0.03 nats: the estimate is within some hundredths of log p(T), and so is its slope."""
     problem, gp = small(seed, RBF(6.0, (1.0, 1.4)))
-    noise = Draws.single(antithetic_draws(gp.size, 2048, seed=1))
+    noise = Draws.shared(antithetic_draws(gp.size, 2048, seed=1))
     found = settled(problem, gp, newton(problem, gp, np.zeros(3)), noise, steps=30)
     expected = differences(lambda p: exact_evidence(problem, gp.with_parameters(p)), gp.kernel.log_parameters)
     assert np.abs(expected).max() > 0.3

@@ -10,7 +10,7 @@ import pytest
 
 from fits import fit_of, learned, watched
 from psimil import GammaMixture, HyperbolicSecant, SmoothLaplace
-from psimil.inference import algorithm, preparation, training
+from psimil.inference import algorithm, history, preparation, training
 from psimil.inference.algorithm import EarlyStopping
 from psimil.inference.kernel_learning import learn_kernel
 from psimil.inference.training import Fit
@@ -73,7 +73,7 @@ def test_no_bound_is_climbed_where_the_kernel_is_kept_or_moves_between_passes(sp
     found = spied(**choices)
     assert not found.taught
     assert found.passes[0][0].gp is found.state.gp
-    assert {row["stage"] for row in found.fit.history} == {"fit"}
+    assert {row["stage"] for row in found.fit.history.rows} == {"fit"}
     assert (found.record.gp.kernel == found.state.gp.kernel) == (choices["hyperparameters"] is None)
 
 
@@ -123,7 +123,7 @@ def test_another_density_learns_its_kernel_on_the_logistic_model(spied, density)
     assert shard.density == HyperbolicSecant()
     assert found.fit.shards.density == density
     assert found.record.gp is end.gp
-    assert list(dict.fromkeys(row["stage"] for row in found.fit.history)) == ["kernel", "fit"]
+    assert list(dict.fromkeys(row["stage"] for row in found.fit.history.rows)) == ["kernel", "fit"]
 
 
 def test_what_the_logistic_model_keeps_is_gone_before_the_models_own_passes(monkeypatch):
@@ -151,7 +151,7 @@ def test_a_callback_hears_the_steps_of_the_kernel_and_may_stop_them():
     learned(fit, state)
     assert [row["stage"] for row in seen] == ["kernel"] + ["fit"] * (len(seen) - 1)
     assert len(seen) > 1
-    assert seen == fit.history
+    assert seen == fit.history.rows
     assert seen[0]["elbo"] == pytest.approx(seen[0]["likelihood"] - seen[0]["kl"], rel=1e-12)
 
 
@@ -190,8 +190,8 @@ def test_labels_to_start_from_are_drawn_below_the_number_that_was_given(monkeypa
 def test_passes_end_at_the_limit_and_there_is_at_least_one(max_iter, posterior):
     fit, state = fit_of(max_iter=max_iter, tol=0.0, posterior=posterior)
     record = watched(fit, state)
-    assert record.step == len(fit.history) == max(max_iter, 1)
-    assert [row["iteration"] for row in fit.history] == list(range(1, record.step + 1))
+    assert record.step == len(fit.history.rows) == max(max_iter, 1)
+    assert [row["iteration"] for row in fit.history.rows] == list(range(1, record.step + 1))
     assert not fit.converged
 
 
@@ -215,7 +215,7 @@ def test_early_stopping_outlasts_convergence_and_keeps_the_best_pass(monkeypatch
     monkeypatch.setattr(training, "out_of_bag_score", lambda *_: next(scores))
     fit, state = fit_of(tol=1e6, early_stopping="out_of_bag", patience=2)
     assert watched(fit, state).step == 2
-    assert [row["eval_out_of_bag"] for row in fit.history] == [0.1, 0.5, 0.3, 0.2]
+    assert [row["eval_out_of_bag"] for row in fit.history.rows] == [0.1, 0.5, 0.3, 0.2]
 
 
 @pytest.mark.parametrize(("how", "tolerance"), [("published", 1e-3), ("paper", 0.0)])
@@ -258,10 +258,10 @@ def test_the_papers_kernel_moves_after_every_pass():
 
 def test_history_counts_seconds_from_the_start_of_the_fit(monkeypatch):
     now = iter(range(100, 200, 5))
-    monkeypatch.setattr(training, "time", SimpleNamespace(perf_counter=lambda: next(now)))
+    monkeypatch.setattr(history, "time", SimpleNamespace(perf_counter=lambda: next(now)))
     fit, state = fit_of(max_iter=3, tol=0.0)
     watched(fit, state)
-    assert [row["seconds"] for row in fit.history] == [5, 10, 15]
+    assert [row["seconds"] for row in fit.history.rows] == [5, 10, 15]
 
 
 @pytest.mark.parametrize(

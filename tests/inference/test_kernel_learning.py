@@ -39,7 +39,7 @@ def data(**options):
 
 def evidence(problem, gp, seed=7):
     """The estimate of log p(T) with q(v) at its fixed point, on draws that no search has seen."""
-    noise = Draws.single(antithetic_draws(gp.size, 512, seed))
+    noise = Draws.shared(antithetic_draws(gp.size, 512, seed))
     return settled(problem, gp, newton(problem, gp, np.zeros(gp.size)), noise, 10).log_evidence
 
 
@@ -121,7 +121,7 @@ def test_bad_kernels_are_left_far_behind_and_different_starts_end_alike():
 def test_sites_carry_a_posterior_to_another_kernel():
     """With the kernel kept they are the posterior that a whole step leads to; with another, the prior times them."""
     problem, gp = data()
-    noise = Draws.single(antithetic_draws(gp.size, 256, 0))
+    noise = Draws.shared(antithetic_draws(gp.size, 256, 0))
     found = settled(problem, gp, newton(problem, gp, np.zeros(gp.size)), noise, 10)
     sites = NaturalSites.of(problem, found)
     assert divergence(sites.posterior(problem, gp), found.whole_step) < 1e-10
@@ -138,7 +138,7 @@ def test_sites_carry_a_posterior_to_another_kernel():
 
 def test_a_profile_is_the_evidence_less_a_weak_prior_on_how_far_the_kernel_went():
     problem, gp = data()
-    noise = Draws.single(antithetic_draws(gp.size, 64, 0))
+    noise = Draws.shared(antithetic_draws(gp.size, 64, 0))
     begun = iterate_at(problem, gp, newton(problem, gp, np.zeros(gp.size)), noise)
     profile = Profile(problem, gp, noise, NaturalSites.of(problem, begun))
     start, moved = gp.kernel.log_parameters, np.array([0.5, -0.3])

@@ -71,7 +71,7 @@ def test_a_pass_over_shards_is_a_pass(both):
 
 def test_a_bag_pass_over_shards_is_a_bag_pass(both):
     whole, shards, gp = both
-    draws = Draws.single(0.5 * antithetic_draws(gp.size, 16, seed=1))
+    draws = Draws.shared(0.5 * antithetic_draws(gp.size, 16, seed=1))
     _, expected = run_bag_pass(whole, gp, draws)
     found, local = bag_pass_over(shards, gp, draws)
     assert local is None

@@ -229,7 +229,7 @@ def test_a_tilted_pass_counts_bags_by_their_weights():
         problem, X=np.concatenate([blocks[b] for b in order]), labels=labels, weights=np.ones(len(order))
     )
     noise = antithetic_draws(gp.size, 64, seed=0)
-    (sites, sums), (_, expected) = (run_bag_pass(p, gp, Draws.single(noise), tilted=True) for p in (problem, repeated))
+    (sites, sums), (_, expected) = (run_bag_pass(p, gp, Draws.shared(noise), tilted=True) for p in (problem, repeated))
     np.testing.assert_allclose(sums.curvature, expected.curvature, rtol=1e-9, atol=1e-10)
     np.testing.assert_allclose(sums.gradient, expected.gradient, rtol=1e-9, atol=1e-10)
     np.testing.assert_allclose(sums.likelihood, expected.likelihood, rtol=1e-9)

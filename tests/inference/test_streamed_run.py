@@ -8,7 +8,8 @@ import pytest
 from fits import ALGORITHMS
 from problems import make
 from psimil import Bags, GammaMixture, HyperbolicSecant
-from psimil.inference import training
+from psimil.inference import history
+from psimil.inference.history import History
 from psimil.inference.options import Execution, Options
 from psimil.inference.preparation import Prepared, Supervision
 from psimil.inference.shards import StreamedShards
@@ -28,7 +29,15 @@ def ran(batches=False, callbacks=(), keep=None, begun=None, density=None, **choi
     options = Options(density, algorithm=ALGORITHMS[choices["posterior"]], **choices)
     execution = Execution(batch_bags=2 if batches else None, keep=keep, begun=begun)
     rng = np.random.default_rng(0)
-    fit = Fit(Prepared(scaling, gp, shards), options, callbacks, None, execution, rng, 0)
+    fit = Fit(
+        Prepared(scaling, gp, shards),
+        options,
+        History(callbacks, list(begun.history) if begun else []),
+        None,
+        execution,
+        rng,
+        0,
+    )
     bags = Bags(problem.X, problem.labels.offsets)
     return fit, fit.rest(fit.begin(KernelState.first(gp), bags, Supervision(T, np.ones(6))))
 
@@ -41,16 +50,16 @@ BOTH = ["augmented", "variational"]
 def test_passes_end_at_the_limit_and_there_is_at_least_one(batches, posterior):
     for max_iter in (0, 1, 3):
         run, last = ran(batches, max_iter=max_iter, posterior=posterior)
-        assert last.step == len(run.history) == max(max_iter, 1)
+        assert last.step == len(run.history.rows) == max(max_iter, 1)
         assert not run.converged or last.step > 1
-        assert {row["stage"] for row in run.history} == {"batches" if batches else "fit"}
+        assert {row["stage"] for row in run.history.rows} == {"batches" if batches else "fit"}
 
 
 def test_every_callback_is_asked_and_one_of_them_may_stop():
     seen = []
     run, last = ran(callbacks=[lambda row: row["iteration"] == 2, lambda row: seen.append(row["elbo"])])
     assert last.step == 2
-    assert seen == [row["elbo"] for row in run.history]
+    assert seen == [row["elbo"] for row in run.history.rows]
 
 
 def test_a_settled_bound_ends_the_passes():
@@ -61,12 +70,12 @@ def test_a_settled_bound_ends_the_passes():
 
 def test_the_clock_goes_on_where_an_earlier_run_stopped(monkeypatch):
     now = iter(range(100, 300, 5))
-    monkeypatch.setattr(training, "time", SimpleNamespace(perf_counter=lambda: next(now)))
+    monkeypatch.setattr(history, "time", SimpleNamespace(perf_counter=lambda: next(now)))
     kept = []
     run, _ = ran(keep=kept.append)
-    assert [row["seconds"] for row in run.history] == [5, 10, 15, 20]
+    assert [row["seconds"] for row in run.history.rows] == [5, 10, 15, 20]
     again, _ = ran(begun=kept[1])
-    assert [row["seconds"] for row in again.history] == [5, 10, 15, 20]
+    assert [row["seconds"] for row in again.history.rows] == [5, 10, 15, 20]
 
 
 @pytest.mark.parametrize("posterior", BOTH)
@@ -81,7 +90,7 @@ def test_a_run_that_is_gone_on_with_ends_like_one_that_was_never_stopped(batches
         again, last = ran(batches, begun=begun, posterior=posterior)
         np.testing.assert_array_equal(last.posterior.m, whole.posterior.m)
         assert last.step == whole.step
-        assert [row["elbo"] for row in again.history] == [row["elbo"] for row in run.history]
+        assert [row["elbo"] for row in again.history.rows] == [row["elbo"] for row in run.history.rows]
 
 
 @pytest.mark.parametrize("batches", [False, True])
@@ -93,13 +102,13 @@ def test_a_run_goes_on_with_the_kernel_that_was_learned_before(density, posterio
     kept, stage = [], "batches" if batches else "fit"
     choices = {"density": density, "hyperparameters": "bound", "posterior": posterior, "max_iter": 3}
     run, whole = ran(batches, keep=kept.append, **choices)
-    stages = [row["stage"] for row in run.history]
+    stages = [row["stage"] for row in run.history.rows]
     assert stages == ["kernel"] * (len(stages) - 3) + [stage] * 3
     assert len(stages) > 3
     assert whole.gp.kernel != make(variance=0.5)[1].kernel
     for begun in kept:
         again, last = ran(batches, begun=begun, **choices)
-        assert [row["stage"] for row in again.history] == stages
+        assert [row["stage"] for row in again.history.rows] == stages
         assert last.gp.kernel == whole.gp.kernel
         np.testing.assert_array_equal(last.posterior.m, whole.posterior.m)
 

@@ -44,7 +44,7 @@ def on_grid(problem, gp, prior=None):
 
 def climbed(problem, gp, *, tilted, draws=DRAWS, prior=None):
     """The last of the steps from the mode, or from the prior, until hardly anything is left."""
-    noise = Draws.single(antithetic_draws(3, draws, seed=0))
+    noise = Draws.shared(antithetic_draws(3, draws, seed=0))
     stages = [Stage(noise, False, BEFORE_TILTING), Stage(noise, True, 0.0)] if tilted else [Stage(noise, False, 0.0)]
     start = newton(problem, gp, np.zeros(3)) if prior is None else prior
     for found in islice(climb(problem, gp, start, stages, prior=prior), STEPS):
@@ -109,7 +109,7 @@ def test_the_estimate_of_the_evidence_is_closer_than_the_bound(most):
 
 def test_the_evidence_of_no_data_is_one_and_weights_count_in_it():
     problem, gp = problem_of(0, weights=np.zeros(10))
-    noise = Draws.single(antithetic_draws(3, 64, seed=0))
+    noise = Draws.shared(antithetic_draws(3, 64, seed=0))
     none = iterate_at(problem, gp, Posterior.prior(3), noise, tilted=True)
     assert none.log_evidence == pytest.approx(0.0, abs=1e-12)
     problem, gp = problem_of(1, weights=np.linspace(0.5, 2.0, 10), variance=4.0)
@@ -122,7 +122,7 @@ def test_far_from_the_fixed_point_the_evidence_is_what_q_expects_of_prior_and_si
     """log Z_s - KL(q || q_s) is -KL(q || prior) - tr(curvature S) / 2: log s_b at the mean of q(v) is zero."""
     problem, gp = problem_of(2, variance=4.0)
     prior = random_posterior(3, seed=5) if own else Posterior.prior(3)
-    q, noise = random_posterior(3, seed=4), Draws.single(antithetic_draws(3, 64, seed=0))
+    q, noise = random_posterior(3, seed=4), Draws.shared(antithetic_draws(3, 64, seed=0))
     found = iterate_at(problem, gp, q, noise, tilted=True, prior=prior)
     assert found.change > 0.1
     S, P0, gap = np.linalg.inv(q.R @ q.R.T), prior.R @ prior.R.T, q.m - prior.m

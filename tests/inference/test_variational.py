@@ -41,7 +41,7 @@ def problem_of(seed=0, sizes=SIZES, M=4, **options):
 
 def stages(gp, draws=32, seed=0):
     """Steps on the bound alone, without end."""
-    return [Stage(Draws.single(antithetic_draws(gp.size, draws, seed)), tilted=False, enough=0.0)]
+    return [Stage(Draws.shared(antithetic_draws(gp.size, draws, seed)), tilted=False, enough=0.0)]
 
 
 def climbed(shards, gp, steps, draws=32, start=None, **choices):
@@ -95,7 +95,7 @@ def test_every_step_raises_the_bound_or_comes_closer(seed, density):
 def test_the_bound_is_what_its_definition_says(seed):
     problem, gp = problem_of(seed, weights=np.linspace(0.5, 2.0, 8))
     q, noise = random_posterior(gp.size, seed), antithetic_draws(gp.size, 16, seed=0)
-    found = iterate_at(problem, gp, q, Draws.single(noise))
+    found = iterate_at(problem, gp, q, Draws.shared(noise))
     C = np.linalg.inv(q.R).T  # S = C C'; the bound on given draws depends on the root that makes them
     kl = 0.5 * (np.square(C).sum() + q.m @ q.m - gp.size - np.linalg.slogdet(C @ C.T)[1])
     expected = log_likelihoods(*by_hand(problem, gp), q.m[:, None] + C @ noise).mean() - kl
@@ -196,7 +196,7 @@ def test_a_precision_is_kept_positive_definite():
     """One bag of many like instances that is positive bends the wrong way nearly everywhere."""
     problem, gp = problem_of(2, (6,), T=[1], M=6, variance=9.0, lengthscale=0.8, weights=[30.0])
     q = Posterior(np.append(np.zeros(6), -3.0), np.eye(7))  # each instance is thought to be negative
-    _, sums = run_bag_pass(problem, gp, Draws.single(q.m[:, None]))
+    _, sums = run_bag_pass(problem, gp, Draws.shared(q.m[:, None]))
     assert np.linalg.eigvalsh(sums.curvature + np.eye(gp.size)).min() < FLOOR
     for rho in (1.0, 0.5):
         step = natural_step(q, sums, rho)
@@ -292,5 +292,5 @@ def test_doubled_weights_are_doubled_bags():
     one, other = (climbed(p, gp, 8)[-1] for p in (replace(problem, weights=np.full(8, 2.0)), twice))
     assert one.bound.total == pytest.approx(other.bound.total, rel=1e-8)
     np.testing.assert_allclose(one.posterior.m, other.posterior.m, atol=1e-6)
-    noise = Draws.single(antithetic_draws(gp.size, 8, seed=1))
+    noise = Draws.shared(antithetic_draws(gp.size, 8, seed=1))
     assert bag_pass_over(twice, gp, noise.of(one.posterior))[0].likelihood.shape == (1, 8)

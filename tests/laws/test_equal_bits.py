@@ -1,6 +1,7 @@
 """What is equal to the last bit and what to rounding, as docs/reliability.md says: on every processor."""
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -91,11 +92,13 @@ def test_where_rows_lie_in_memory_does_not_change_a_bit():
     psi = HyperbolicSecant()
     shards = StreamedShards(bags.X, Labels(y, bags.offsets), weights, Scaling.fit(bags.X), psi, rows=180)
     draws = antithetic_draws(gp.size, 8, seed=0)
-    groups = Draws(np.stack([draws, 0.5 * draws, draws[:, ::-1]]), group=7, precision=np.float32)
-    passes = [BagPassTask(gp, one, tilted) for one in (Draws.single(draws), groups) for tilted in (False, True)]
-    for task in (PassTask(gp, Posterior.prior(gp.size)), *passes, GradientTask(gp, draws)):
-        for bag_range, expected in zip(shards.ranges, shards.map(task), strict=True):
-            shard = shards.shard(bag_range)
+    groups = Draws(np.stack([draws, 0.5 * draws, draws[:, ::-1]]), group=7)
+    passes = [BagPassTask(gp, one, tilted) for one in (Draws.shared(draws), groups) for tilted in (False, True)]
+    tasks = (PassTask(gp, Posterior.prior(gp.size)), *passes, GradientTask(gp, draws))
+    for task, single in product(tasks, (False, True)):
+        rounded = replace(shards, single=single)
+        for bag_range, expected in zip(shards.ranges, rounded.map(task), strict=True):
+            shard = rounded.shard(bag_range)
             for shift in (0, 8):
                 moved = replace(shard, X=elsewhere(shard.X, shift), weights=elsewhere(shard.weights, shift))
                 found, _ = run_shard(moved, task, psi)

@@ -8,7 +8,7 @@ from sklearn.gaussian_process import kernels as sk
 
 from problems import central_difference
 from psimil.foundations.errors import InputError
-from psimil.model.kernels import RBF, Constant, Linear, Matern32, Matern52, Stationary, Sum
+from psimil.model.kernels import RBF, Columns, Constant, Linear, Matern32, Matern52, Stationary, Sum
 
 D = 3
 ARD = (0.5, 1.3, 4.0)
@@ -24,6 +24,7 @@ KERNELS = {
     "sum": (RBF(1.7, 0.8) + Linear(2.0) + Constant(0.3), 1.7 * sk.RBF(0.8) + 2.0 * sk.DotProduct(0.0) + 0.3),
     "default": (Linear(2.0) + RBF(1.7, 0.8), 2.0 * sk.DotProduct(0.0) + 1.7 * sk.RBF(0.8)),
     "two-rbfs": (RBF(0.5, 2.0) + RBF(1.7, ARD), 0.5 * sk.RBF(2.0) + 1.7 * sk.RBF(ARD)),
+    "columns": (Columns(RBF(1.7, 0.8), 0, 3), 1.7 * sk.RBF(0.8)),
     "constant-and-matern": (Constant(0.3) + Matern32(1.7, 0.8), 0.3 + 1.7 * sk.Matern(0.8, nu=1.5)),
 }
 
@@ -148,6 +149,31 @@ def test_sum_is_associative_in_value():
     a, b, c = RBF(1.0, 1.0), Linear(0.5), Constant(2.0)
     np.testing.assert_allclose(((a + b) + c).gram(X, Z), (a + (b + c)).gram(X, Z), rtol=1e-14)
     assert isinstance(a + b, Sum)
+
+
+def test_columns_are_the_kernel_of_some_features():
+    X, Z = points()
+    kernel = (Columns(Linear(2.0) + RBF(1.5), 0, 1) + Columns(RBF(), 1, 3)).resolve(3)
+    expected = (Linear(2.0) + RBF(1.5, 1.0)).gram(X[:, :1], Z[:, :1]) + RBF(1.0, np.sqrt(2.0)).gram(X[:, 1:], Z[:, 1:])
+    np.testing.assert_allclose(kernel.gram(X, Z), expected, rtol=1e-12)
+    assert kernel.is_length_scale.tolist() == [False, False, True, False, True]
+    assert kernel.per_feature(3).right.kernel.lengthscale == (np.sqrt(2.0),) * 2
+    assert kernel.stretched(2.0).left.kernel.right == RBF(6.0, 2.0)
+    A = np.random.default_rng(1).normal(size=(12, 5))
+
+    def by_gram(x):
+        return np.vdot(A, kernel.with_log_parameters(x).gram(X, Z))
+
+    found = kernel.gram_adjoint(X, Z, A.copy(), kernel.gram(X, Z))
+    np.testing.assert_allclose(found, central_difference(by_gram, kernel.log_parameters), rtol=1e-6)
+
+
+@pytest.mark.parametrize(("start", "stop"), [(-1, 2), (2, 2), (3, 1)])
+def test_columns_must_be_some(start, stop):
+    with pytest.raises(InputError, match="0 <= start < stop"):
+        Columns(RBF(), start, stop)
+    with pytest.raises(InputError, match="columns up to 4 but data has 3 features"):
+        Columns(RBF(), 1, 4).resolve(3)
 
 
 def test_a_field_that_is_no_parameter_is_left_alone():

@@ -6,6 +6,7 @@ from problems import make
 from psimil import Bags, HyperbolicSecant, PsiVGPMIL
 from psimil.estimators.parameters import options_of
 from psimil.inference.algorithm import Variational
+from psimil.inference.history import History
 from psimil.inference.options import Execution
 from psimil.inference.preparation import Prepared, Supervision
 from psimil.inference.sparse_gp import KernelState
@@ -24,7 +25,7 @@ def fit_of(T=BALANCED, callbacks=(), M=5, seed=0, **choices):
     options = options_of(PsiVGPMIL(**choices).get_params(deep=False) | {"density": density}, 2)
     prepared = Prepared(Scaling.identity(2), gp, shard)
     rng = np.random.default_rng(0)
-    return Fit(prepared, options, callbacks, None, Execution(), rng, seed), KernelState.first(gp)
+    return Fit(prepared, options, History(callbacks, []), None, Execution(), rng, seed), KernelState.first(gp)
 
 
 def learned(fit, state):

@@ -83,6 +83,11 @@ class DaskShards:
         """Of the model."""
         return self.shards.density
 
+    @property
+    def single(self) -> bool:
+        """Whether single precision does for what is worked out for every instance and draw."""
+        return self.shards.single
+
     def coupled(self, J: float) -> Self:
         """The same with links J times as strong; nothing of them has been sent yet."""
         self.shards, self.scattered = self.shards.coupled(J), {}
@@ -136,4 +141,4 @@ class DaskShards:
         rows: Any = StoredRows(*self.store, bags.start, bags.stop, mine.scaling, mine.dtype, context)
         weights = mine.weights[bags.first : bags.last]
         labels = mine.labels.chunk(bags.first, bags.last)
-        return Shard(rows, labels, weights, mine.density, mine.rule, first=bags.first)
+        return Shard(rows, labels, weights, mine.density, mine.rule, single=mine.single, first=bags.first)

@@ -54,26 +54,26 @@ class Features(Protocol):
 class Backend(Protocol):
     """The verbs on the rows of V."""
 
-    def features(self, gp: Features, X: Array, *, whiten: bool = True, reuse: bool = False) -> Any:
-        """V (n, M) of X (n, D), or [K_xz, b] without ``whiten``.
+    def features(self, gp: Features, X: Array, dtype: Any = None, *, whiten: bool = True, reuse: bool = False) -> Any:
+        """V (n, M) of X (n, D), or [K_xz, b] without ``whiten``; worked out in the precision of X.
 
-        With ``reuse`` it lies in memory that the next such call of this thread overwrites.
+        Parameters
+        ----------
+        dtype : to which it is rounded; None for that of X.
+        reuse : let it lie in memory that the next such call of this thread overwrites.
         """
 
     def row_squares(self, V: Any, m: Array, U: Array) -> tuple[Array, Array]:
         """V m (n,) and |V U|^2 (n,), U (M, M) upper triangular: mean and spread of every row."""
 
     def products(self, V: Any, A: Array) -> Array:
-        """A' V' (S, n) for A (M, S), in double precision: f of every row for S values of v."""
+        """A' V' (S, n) for A (M, S): f of every row for S values of v."""
 
     def transposed_products(self, V: Any, G: Array) -> Array:
         """V' G' (M, S) for G (S, n)."""
 
-    def weighted_sums(self, V: Any, weights: Array, linear: Array, precision: Any = float) -> tuple[Array, Array]:
-        """V' diag(weights) V (M, M), symmetric, in this precision at most, and V' linear (M,).
-
-        Weights may be negative.
-        """
+    def weighted_sums(self, V: Any, weights: Array, linear: Array) -> tuple[Array, Array]:
+        """V' diag(weights) V (M, M), symmetric, and V' linear (M,); weights may be negative."""
 
     def bag_gram(self, V: Any, r: Array, offsets: Array, sign: Array) -> Array:
         """The sum over bags of sign_b (V_b' r_b) (V_b' r_b)', (M, M).
@@ -84,8 +84,8 @@ class Backend(Protocol):
         offsets, sign : (B + 1,) first row of each bag, and (B,) +1 or -1.
         """
 
-    def scanned(self, V: Any, rho: Array, offsets: Array, precision: Any) -> Any:
-        """Rows W_i = V_i + rho_i W_i+1 of every bag, see :mod:`psimil.foundations.scans`, in this precision at most."""
+    def scanned(self, V: Any, rho: Array, offsets: Array) -> Any:
+        """Rows W_i = V_i + rho_i W_i+1 of every bag, see :mod:`psimil.foundations.scans`."""
 
     def kernel_adjoint(self, gp: Features, X: Array, K: Any, left: Array, right: Array) -> Array:
         """The gradient (P,) by the log parameters of the kernel by way of K_xz, whose adjoint is a product.

@@ -136,12 +136,19 @@ class NumpyBackend:
     map = staticmethod(ordered_map)
     on_host = staticmethod(np.asarray)  # V itself
 
-    def features(self, gp: Features, X: Array, *, whiten: bool = True, reuse: bool = False) -> Array:
+    def features(self, gp: Features, X: Array, dtype: Any = None, *, whiten: bool = True, reuse: bool = False) -> Array:
         """Chunk by chunk, so that the triangular product finds K_xz in the cache."""
-        shape, step = (len(X), gp.size), chunk_rows(gp.size, X.dtype)
-        V = scratch("V", shape, X.dtype) if reuse else np.empty(shape, dtype=X.dtype)
-        chunks = [slice(start, start + step) for start in range(0, len(X), step)]
-        for _ in self.map(lambda rows: gp.features(X[rows], out=V[rows], whiten=whiten), chunks):
+        dtype, shape, step = np.dtype(dtype or X.dtype), (len(X), gp.size), chunk_rows(gp.size, X.dtype)
+        V = scratch("V", shape, dtype) if reuse else np.empty(shape, dtype=dtype)
+
+        def fill(start: int) -> None:
+            rows = slice(start, start + step)
+            own = V[rows] if dtype == X.dtype else scratch("wide", V[rows].shape, X.dtype)
+            gp.features(X[rows], out=own, whiten=whiten)
+            if own.dtype != dtype:
+                V[rows] = own
+
+        for _ in self.map(fill, range(0, len(X), step)):
             pass
         return V
 
@@ -165,7 +172,7 @@ class NumpyBackend:
 
     def products(self, V: Array, A: Array) -> Array:
         """One product; callers hand over rows that fit a core's cache."""
-        return np.asarray(A.T.astype(V.dtype, copy=False) @ V.T, dtype=np.float64)
+        return np.asarray(A.T.astype(V.dtype, copy=False) @ V.T)
 
     def transposed_products(self, V: Array, G: Array) -> Array:
         """One product per chunk."""
@@ -176,27 +183,27 @@ class NumpyBackend:
             total += share
         return total
 
-    def weighted_sums(self, V: Array, weights: Array, linear: Array, precision: Any = float) -> tuple[Array, Array]:
+    def weighted_sums(self, V: Array, weights: Array, linear: Array) -> tuple[Array, Array]:
         """Symmetric products per chunk, summed over a few parts whose number depends on the rows alone."""
-        M, dtype, step = V.shape[1], min(V.dtype, np.dtype(precision)), chunk_rows(V.shape[1], V.dtype)
-        root, linear = np.sqrt(np.abs(weights)).astype(dtype)[:, None], linear.astype(V.dtype, copy=False)
+        M, dtype, step = V.shape[1], V.dtype, chunk_rows(V.shape[1], V.dtype)
+        root, linear = np.sqrt(np.abs(weights)).astype(dtype)[:, None], linear.astype(dtype, copy=False)
         parts = min(GRAM_PARTS, 1 + len(V) // GRAM_ROWS)
         ends = [len(V) * i // parts for i in range(parts + 1)]
 
         def part(i: int) -> tuple[Array, Array]:
-            gram, sums = np.zeros((M, M), dtype=dtype), np.zeros(M, dtype=V.dtype)
+            gram, sums = np.zeros((M, M), dtype=dtype), np.zeros(M)
             for start in range(ends[i], ends[i + 1], step):
                 rows = slice(start, min(start + step, ends[i + 1]))
                 W = scratch("W", V[rows].shape, dtype)
                 negative = weights[rows] < 0
                 if negative.any():  # these rows last, and their product taken away
                     order = np.argsort(negative, kind="stable")
-                    np.multiply(V[rows][order], root[rows][order], out=W, casting="same_kind")
+                    np.multiply(V[rows][order], root[rows][order], out=W)
                     first = len(W) - int(negative.sum())
                     add_gram(gram, W[:first])
                     add_gram(gram, W[first:], -1.0)
                 else:
-                    add_gram(gram, np.multiply(V[rows], root[rows], out=W, casting="same_kind"))
+                    add_gram(gram, np.multiply(V[rows], root[rows], out=W))
                 sums += linear[rows] @ V[rows]
             return gram, sums
 
@@ -229,15 +236,15 @@ class NumpyBackend:
             total += share
         return symmetric(total)
 
-    def scanned(self, V: Array, rho: Array, offsets: Array, precision: Any) -> Array:
+    def scanned(self, V: Array, rho: Array, offsets: Array) -> Array:
         """Some bags at a time, in threads."""
-        W, rows = np.empty(V.shape, dtype=min(V.dtype, np.dtype(precision))), chunk_rows(V.shape[1], V.dtype)
+        W, rows = np.empty_like(V), chunk_rows(V.shape[1], V.dtype)
         cuts = np.unique([0, *np.searchsorted(offsets, np.arange(rows, len(V), rows)), len(offsets) - 1])
 
         def part(i: int) -> None:
             some = offsets[cuts[i] : cuts[i + 1] + 1]
             rows = slice(some[0], some[-1])
-            W[rows] = scan(V[rows].astype(W.dtype, copy=False), rho[rows], some - some[0], axis=0)
+            W[rows] = scan(V[rows], rho[rows], some - some[0], axis=0)
 
         list(self.map(part, range(len(cuts) - 1)))
         return W

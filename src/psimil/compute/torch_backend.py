@@ -51,9 +51,11 @@ class TorchBackend:
             ) from None
         return cls(device)
 
-    def features(self, gp: Features, X: Array, *, whiten: bool = True, reuse: bool = False) -> Tensor:
+    def features(
+        self, gp: Features, X: Array, dtype: Any = None, *, whiten: bool = True, reuse: bool = False
+    ) -> Tensor:
         """The kernel's torch form, whitened by a product, or by a solve in double precision."""
-        V = self._tensor(np.empty((0, 0)), X.dtype).new_empty((len(X), gp.size))
+        V = self._tensor(np.empty((0, 0)), dtype or X.dtype).new_empty((len(X), gp.size))
         Z = self._tensor(gp.Z, X.dtype)
         with torch.no_grad():
             for rows in _pieces(len(X)):
@@ -85,7 +87,7 @@ class TorchBackend:
             total = torch.addmm(total, V[rows].T, _like(G[:, rows].T, V))
         return _host(total)
 
-    def weighted_sums(self, V: Tensor, weights: Array, linear: Array, precision: Any = float) -> tuple[Array, Array]:
+    def weighted_sums(self, V: Tensor, weights: Array, linear: Array) -> tuple[Array, Array]:
         """Summed on the device, in the precision of V."""
         total, sums = V.new_zeros((V.shape[1], V.shape[1])), V.new_zeros(V.shape[1])
         for rows in _pieces(len(V)):
@@ -103,7 +105,7 @@ class TorchBackend:
             R.index_add_(0, bags[rows], V[rows] * _like(r[rows], V)[:, None])
         return _host((R * _like(sign, V)[:, None]).T @ R)
 
-    def scanned(self, V: Tensor, rho: Array, offsets: Array, precision: Any) -> Tensor:
+    def scanned(self, V: Tensor, rho: Array, offsets: Array) -> Tensor:
         """On the host, where steps are short."""
         return _like(scan(_host(V), rho, offsets, axis=0), V)
 

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from psimil.estimators.voice import say_pass
 from psimil.foundations.errors import DataWarning, InputError
 from psimil.foundations.numbers import at_least, unmasked
+from psimil.inference.history import Callback
 from psimil.inference.options import Execution, Options
 from psimil.inference.preparation import Supervision
-from psimil.inference.training import Callback
 from psimil.model.bags import Bags
 from psimil.model.features import COLUMNS, columns_fingerprint, listed, numbered
 from psimil.model.labels import Classes, label_values, values_of_bags

@@ -20,9 +20,10 @@ from psimil.estimators.predictor import BagPredictor
 from psimil.estimators.voice import aloud
 from psimil.files.model_file import load_model
 from psimil.foundations.errors import InputError
+from psimil.inference.history import Callback
 from psimil.inference.options import Parameters
 from psimil.inference.preparation import Supervision
-from psimil.inference.training import Callback, train
+from psimil.inference.training import train
 from psimil.model.densities import Density, GammaMixture, HyperbolicSecant
 from psimil.paper.presets import preset_parameters
 
@@ -87,8 +88,7 @@ class PsiVGPMIL(OnlineLearning, BagPredictor, Parameters):
         threshold, "error=SHARE" as many as leave that share of wrong calls among the others, both chosen out-of-bag, or
         "interval" those whose credible interval crosses the threshold.
     context : {"bag", "auto", None}, default None
-        "bag" shows the model every instance beside mean, minimum and maximum of each feature in its bag; "auto" does so
-        where log p(T) of the training bags is higher with it, for which the kernel is learned twice.
+        "bag" shows every instance beside mean, minimum and maximum of its bag; "auto" does so where log p(T) gains.
     standardize : bool, default True
         Features get mean 0 and deviation 1; of more than 1000, a default kernel sees at most 256 principal components.
     warm_start : bool, default False

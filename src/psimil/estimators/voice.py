@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from psimil.foundations.phases import IN_CONTEXT, INDUCING, LEARNING, PASSES, THRESHOLDS, Plan, Step, following
+from psimil.foundations.phases import INDUCING, JUDGING, LEARNING, PASSES, THRESHOLDS, Plan, Step, following
 
 SILENCE = 10.0  # seconds after which a phase speaks again
-BEGINNINGS = (INDUCING, LEARNING, IN_CONTEXT, THRESHOLDS)
+BEGINNINGS = (INDUCING, *JUDGING.values(), LEARNING, THRESHOLDS)
 
 _log = logging.getLogger("psimil")
 

@@ -13,6 +13,7 @@ from psimil.foundations.logistic import antithetic_draws
 from psimil.inference.trained import TrainedModel
 from psimil.model.kernels import RBF, Constant, Kernel, Linear, Matern32, Matern52
 from psimil.model.kernels.base import Sum
+from psimil.model.kernels.columns import Columns
 from psimil.model.kernels.stationary import Stationary
 from psimil.model.scaling import FARTHEST
 from psimil.predictive.aggregates import DRAWS
@@ -82,6 +83,8 @@ def gram(kernel: Kernel, x: Term, Z: Array) -> Term:
     """K_xz (N, M) of instances x (N, D) and points Z (M, D)."""
     if isinstance(kernel, Sum):
         return gram(kernel.left, x, Z) + gram(kernel.right, x, Z)
+    if isinstance(kernel, Columns):
+        return gram(kernel.kernel, x.columns(kernel.start, kernel.stop), kernel.of(Z))
     if type(kernel) is Linear:
         return x @ (kernel.variance * Z.T)
     if type(kernel) is Constant:
@@ -106,6 +109,8 @@ def diagonal(kernel: Kernel, x: Term) -> Term:
     """k(x_n, x_n), (N,)."""
     if isinstance(kernel, Sum):
         return diagonal(kernel.left, x) + diagonal(kernel.right, x)
+    if isinstance(kernel, Columns):
+        return diagonal(kernel.kernel, x.columns(kernel.start, kernel.stop))
     if type(kernel) is Linear:
         return square(x).over("Sum", 1) * kernel.variance
     return x.over("Sum", 1) * 0.0 + float(kernel.diagonal(np.zeros((1, 1)))[0])

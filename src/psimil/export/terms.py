@@ -128,6 +128,10 @@ class Term:
         """Some of its rows."""
         return self.graph.node("Gather", self, index, axis=0)
 
+    def columns(self, start: int, stop: int) -> Term:
+        """Its columns start to stop - 1."""
+        return self.graph.node("Gather", self, np.arange(start, stop), axis=1)
+
     def where(self, yes: Any, no: Any) -> Term:
         """Elementwise one or the other, as it is true or not."""
         return self.graph.node("Where", self, yes, no)

@@ -23,6 +23,7 @@ TRUSTED_TYPES = (
     "psimil.model.kernels.base.Constant",
     "psimil.model.kernels.base.Linear",
     "psimil.model.kernels.base.Sum",
+    "psimil.model.kernels.columns.Columns",
     "psimil.model.kernels.stationary.Matern32",
     "psimil.model.kernels.stationary.Matern52",
     "psimil.model.kernels.stationary.RBF",

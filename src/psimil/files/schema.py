@@ -15,7 +15,7 @@ from psimil.inference.sparse_gp import Posterior, SparseGP
 from psimil.inference.trained import TrainedModel
 from psimil.model.context import PARTS
 from psimil.model.densities import GammaMixture, HyperbolicSecant, SmoothLaplace, StudentT
-from psimil.model.kernels import RBF, Constant, Kernel, Linear, Matern32, Matern52, Sum
+from psimil.model.kernels import RBF, Columns, Constant, Kernel, Linear, Matern32, Matern52, Sum
 from psimil.model.scaling import Scaling
 from psimil.paper.published import ClippedGammaMixture, UnitSparseGP
 from psimil.predictive.aggregates import AGGREGATES
@@ -244,6 +244,8 @@ def kernel_json(kernel: Kernel) -> dict[str, Any]:
     """
     if isinstance(kernel, Sum):
         return {"kind": "Sum", "left": kernel_json(kernel.left), "right": kernel_json(kernel.right)}
+    if isinstance(kernel, Columns):
+        return {"kind": "Columns", "kernel": kernel_json(kernel.kernel), "start": kernel.start, "stop": kernel.stop}
     if type(kernel).__name__ not in KERNELS:
         raise InputError(f"a model with kernel {type(kernel).__name__} cannot be saved.")
     values = {f.name: getattr(kernel, f.name) for f in fields(kernel) if not f.name.startswith("_")}  # type: ignore[arg-type]
@@ -264,6 +266,10 @@ def kernel_from(facts: Any) -> Kernel:
     kind = values.pop("kind")
     if kind == "Sum" and set(values) == {"left", "right"}:
         return Sum(kernel_from(values["left"]), kernel_from(values["right"]))
+    if kind == "Columns" and set(values) == {"kernel", "start", "stop"}:
+        if not (type(values["start"]) is type(values["stop"]) is int):
+            raise InputError("the columns of a kernel are not whole numbers.")
+        return Columns(kernel_from(values["kernel"]), values["start"], values["stop"])
     if not isinstance(kind, str) or kind not in KERNELS:
         raise InputError(f"unknown kernel {kind!r}.")
     if not is_finite(values["variance"]) or any(name.startswith("_") for name in values):

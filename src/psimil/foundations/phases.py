@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 INDUCING = "inducing points"
 LEARNING = "steps of the kernel"
-IN_CONTEXT = "steps of the kernel in context"  # where the two are compared
+JUDGING = {"none": "steps of the kernel without context", "bag": "steps of the kernel in context"}  # to compare them
 PASSES = {"fit": "passes", "batches": "passes"}  # by stage
 THRESHOLDS = "thresholds"
 CLIMB, REST, LAST = 20.0, 12.0, 1.0  # in passes, about: of learning the kernel, the passes after it, and thresholds

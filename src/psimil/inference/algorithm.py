@@ -199,7 +199,7 @@ class Variational:
     def _stages(self, gp: SparseGP, shards: Shards) -> tuple[Stage, Stage]:
         """Steps on the bound, with fewer draws of many instances, then tilted ones with all of them."""
         fine = Draws.for_bags(gp.size, shards.labels, self.seed)
-        coarse = fine if fine.precision == np.float64 else Draws.for_bags(gp.size, shards.labels, self.seed, COARSER)
+        coarse = Draws.for_bags(gp.size, shards.labels, self.seed, COARSER) if shards.single else fine
         return Stage(coarse, False, max(BEFORE_TILTING, self.options.tol)), Stage(fine, True, 0.0)
 
 

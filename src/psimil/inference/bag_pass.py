@@ -90,7 +90,7 @@ def run_bag_pass(shard: Shard, gp: SparseGP, draws: Draws, *, tilted: bool = Fal
     v = draws if A is None else draws.times(A)  # V = [K_xz, b] A: the same with A v, and sums whitened at the end
     curvature, gradient = np.zeros((gp.size, gp.size)), np.zeros(gp.size)
     likelihood, log_means = np.zeros((len(v.blocks), v.blocks.shape[2])), 0.0
-    sign, precision = shard.likelihood.sign(shard.labels), draws.precision if A is None else np.float64
+    sign = shard.likelihood.sign(shard.labels)
     for bags in shard.blocks:
         rows, ranges = bags.rows, v.ranges(shard, bags)
         V, _ = shard.features(gp, bags)
@@ -100,7 +100,7 @@ def run_bag_pass(shard: Shard, gp: SparseGP, draws: Draws, *, tilted: bool = Fal
             log_means += of_means
         part, labels = sites.taken(rows), shard.labels.chunk(bags.first, bags.last)
         signs = sign[bags.first : bags.last]
-        sums = part.curvature.sums(V, w[rows], part.gradient, labels, signs, shard.backend, precision)
+        sums = part.curvature.sums(V, w[rows], part.gradient, labels, signs, shard.backend)
         curvature, gradient = curvature + sums[0], gradient + sums[1]
     if A is not None:
         curvature, gradient = symmetric(A.T @ curvature @ A), A.T @ gradient
@@ -114,7 +114,7 @@ def _fill_sites(
     """The sites of some bags, written; the log-likelihood (S,) of each draw, and the sum of log E[p_b / s_b]."""
     rows, labels, likelihood = bags.rows, shard.labels.chunk(bags.first, bags.last), shard.likelihood
     v = draws.blocks[draws.block(shard.first + bags.first)]
-    f = shard.backend.products(V[rows.start - start : rows.stop - start], v).astype(draws.precision, copy=False)
+    f = shard.backend.products(V[rows.start - start : rows.stop - start], v).astype(shard.precision, copy=False)
     found, log_means = likelihood.derivatives(f, labels), 0.0
     part = sites_of(found, labels.spread(likelihood.sign(labels).astype(f.dtype)))
     if tilted:

@@ -37,7 +37,7 @@ def learn_coupling(shard: Shard, gp: SparseGP, start: Posterior | None, seed: in
     if len(gp.Z) > POINTS:
         gp = gp.rebuilt(gp.kernel, gp.Z[:: -(-len(gp.Z) // POINTS)])
         start = None
-    noise, centre = noise_of(gp, shard, seed), shard.coupled(CENTRE)
+    noise, centre = noise_of(gp, seed), shard.coupled(CENTRE)
     start = newton(centre, gp, np.zeros(gp.size)) if start is None else start
     found = {CENTRE: settled(centre, gp, start, noise, SETTLING)}
 
@@ -64,13 +64,12 @@ def learn_coupling(shard: Shard, gp: SparseGP, start: Posterior | None, seed: in
     return found[J], J
 
 
-def learned_coupling(history: Sequence[Mapping[str, Any]], context: str) -> float:
-    """J that a history tells of; of two fits that were compared, that of the one with this context.
+def learned_coupling(history: Sequence[Mapping[str, Any]]) -> float:
+    """J that a history tells of; 0 where none was learned.
 
     Examples
     --------
-    >>> learned_coupling([{"coupling": 0.5, "context": "none"}, {"coupling": 2.0, "context": "bag"}], "none")
+    >>> learned_coupling([{"stage": "kernel", "coupling": 0.5}])
     0.5
     """
-    rows = [row for row in history if "coupling" in row and row.get("context", context) == context]
-    return float(rows[-1]["coupling"]) if rows else 0.0
+    return float(next((row["coupling"] for row in history if "coupling" in row), 0.0))

@@ -20,7 +20,6 @@ from psimil.model.bag_ranges import BagRange
 Array = NDArray[Any]
 
 DRAWED, FEWEST, MOST = 2.0**22, 16, 512  # instances times draws, about; and the fewest and the most draws
-MANY = 4096  # instances above which single precision has to do for what is worked out for each draw
 BLOCKS = 32  # of draws, at most, for as many groups of bags
 CACHED = {8: 1 << 14, 4: 1 << 16}  # instances times draws at a time, by bytes: a dozen arrays are kept in a cache
 
@@ -32,17 +31,15 @@ class Draws(NamedTuple):
     ----------
     blocks : (K, M, S) draws; the first group of bags has the first block, the group after the last block the first.
     group : number of bags in a group.
-    precision : of what is worked out for each draw; single where there are many.
     """
 
     blocks: Array
     group: int = 1 << 62
-    precision: Any = np.float64
 
     @classmethod
-    def single(cls, v: Array, *, many: bool = False) -> Draws:
-        """Draws (M, S) that all bags share; ``many`` for single precision of what is worked out with them."""
-        return cls(v[None], precision=np.float32 if many else np.float64)
+    def shared(cls, v: Array) -> Draws:
+        """Draws (M, S) that all bags share."""
+        return cls(v[None])
 
     @classmethod
     def for_bags(cls, size: int, labels: Labels, seed: int, fewer: int = 1) -> Draws:
@@ -64,18 +61,18 @@ class Draws(NamedTuple):
         count = 2 ** int(np.log2(max(DRAWED / instances, 1.0)))
         count = int(np.clip(min(count, MOST) // fewer, FEWEST, MOST))
         if DRAWED / instances >= MOST:
-            return cls.single(antithetic_draws(size, count, seed), many=instances > MANY)
+            return cls.shared(antithetic_draws(size, count, seed))
         group = max(1, round(CACHED[4] / count * bags / instances))
         seeds = np.random.SeedSequence(seed).generate_state(min(BLOCKS, -(-bags // group)))
         blocks = np.stack([antithetic_draws(size, count, int(one)) for one in seeds])
-        return cls(blocks, group, np.float32)
+        return cls(blocks, group)
 
     def of(self, posterior: Posterior) -> Draws:
         """Draws m + U noise of q(v), where these are standard normal noise.
 
         Examples
         --------
-        >>> Draws.single(np.array([[1.0, -1.0]])).of(Posterior.prior(1)).blocks
+        >>> Draws.shared(np.array([[1.0, -1.0]])).of(Posterior.prior(1)).blocks
         array([[[ 1., -1.]]])
         """
         return self._replace(blocks=posterior.m[:, None] + posterior.U @ self.blocks)
@@ -90,6 +87,6 @@ class Draws(NamedTuple):
 
     def ranges(self, shard: Shard, block: BagRange) -> list[BagRange]:
         """The bags of a block of a shard in ranges of one group each, whose values stay in the cache of a core."""
-        rows, first = max(CACHED[np.dtype(self.precision).itemsize] // self.blocks.shape[2], 1), shard.first
+        rows, first = max(CACHED[np.dtype(shard.precision).itemsize] // self.blocks.shape[2], 1), shard.first
         cuts = range(self.group - (first + block.first) % self.group + block.first, block.last, self.group)
         return shard.ranges_of(block, rows, list(cuts) if len(self.blocks) > 1 else [])

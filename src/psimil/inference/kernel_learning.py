@@ -39,7 +39,7 @@ Array = NDArray[Any]
 REACH = np.log(100.0)  # no parameter leaves its start by more than this factor
 EVALUATIONS, INNER_STEPS = 32, 4
 ENOUGH = 3e-3  # nats per direction that q(v) may be from its fixed point
-DRAWS, MANY = 64, 2048  # draws, which all bags share, and instances above which single precision has to do for them
+DRAWS = 64  # which all bags share
 USUAL = 4  # evaluations that a search takes, about
 WORTHWHILE = 0.5  # nats that a step must promise
 HOPELESS = 3.0  # times what its last step gained, by which a search may be behind and still go on
@@ -56,8 +56,8 @@ def tilted_sum(shard: Shard, gp: SparseGP, draws: Draws, sites: GaussianSites) -
 
     def part(bags: BagRange) -> float:
         labels = shard.labels.chunk(bags.first, bags.last)
-        f = shard.backend.products(V[bags.rows], v).astype(draws.precision, copy=False)
-        found, some = shard.likelihood.derivatives(f, labels), sites.taken(bags.rows, draws.precision)
+        f = shard.backend.products(V[bags.rows], v).astype(shard.precision, copy=False)
+        found, some = shard.likelihood.derivatives(f, labels), sites.taken(bags.rows, shard.precision)
         df, sign = f - f.mean(axis=0), shard.likelihood.sign(labels).astype(f.dtype)
         tilted = tilt(found, some, df, some.curvature.times(df, labels, sign), labels, shard.likelihood)
         return float(shard.instance_weights[bags.rows] @ tilted.log_means)
@@ -168,9 +168,9 @@ def settled(shard: Shard, gp: SparseGP, start: Posterior, noise: Draws, steps: i
     raise AssertionError  # steps have no end
 
 
-def noise_of(gp: SparseGP, shard: Shard, seed: int) -> Draws:
+def noise_of(gp: SparseGP, seed: int) -> Draws:
     """Draws, which all bags share."""
-    return Draws.single(antithetic_draws(gp.size, DRAWS, seed), many=len(shard.X) > MANY)
+    return Draws.shared(antithetic_draws(gp.size, DRAWS, seed))
 
 
 def learn_kernel(
@@ -193,7 +193,7 @@ def learn_kernel(
     phase : as which its steps are told.
     """
     usual = 2 * USUAL if thorough else USUAL
-    search = Search(shard, noise_of(gp, shard, seed), heard, evaluations, usual, phase=phase)
+    search = Search(shard, noise_of(gp, seed), heard, evaluations, usual, phase=phase)
     best = search.run(gp).iterate
     if not thorough or search.ended:
         return best

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from psimil.compute.backend import Backend
 from psimil.compute.numpy_backend import NUMPY
 from psimil.inference.algorithm import Algorithm, Record, Variational
-from psimil.inference.shards import Shards, StreamedShards
+from psimil.inference.shards import MANY, Shards, StreamedShards
 from psimil.inference.sparse_gp import SparseGP
 from psimil.model.densities import Density, HyperbolicSecant
 from psimil.model.kernels import Kernel
@@ -82,6 +82,17 @@ class Options(Parameters):
     rule: Any = None
     prior: type[SparseGP] = SparseGP
     backend: Backend = NUMPY
+
+    def rounds(self, instances: int) -> bool:
+        """Whether single precision does for what is worked out for every one of so many instances.
+
+        Examples
+        --------
+        >>> from psimil.model.densities import HyperbolicSecant
+        >>> Options(HyperbolicSecant(), posterior="variational").rounds(10_000)
+        True
+        """
+        return self.posterior != "augmented" and instances > MANY
 
     def sees_components(self, n_features: int) -> bool:
         """Whether a model sees principal components of its features: of many that are standardised, by default kernels.

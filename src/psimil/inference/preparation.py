@@ -19,11 +19,12 @@ from psimil.inference.sparse_gp import SparseGP
 from psimil.inference.trained import TrainedModel
 from psimil.model.bag_likelihoods import Labels
 from psimil.model.bag_order import links_of
+from psimil.model.bag_ranges import rows_of_bags
 from psimil.model.bags import Bags
 from psimil.model.context import PARTS
 from psimil.model.densities import is_logistic
 from psimil.model.inducing import SAMPLE_PER_POINT, choose_inducing, inducing_for
-from psimil.model.kernels import RBF, Linear
+from psimil.model.kernels import RBF, Columns, Linear
 from psimil.model.scaling import Scaling
 
 Array = NDArray[Any]
@@ -41,6 +42,18 @@ class Supervision:
     weights: Array
     known: Array | None = None
 
+    def of(self, bags: Array, offsets: Array) -> Supervision:
+        """What is known of some bags (k,) of those that begin at these offsets (B + 1,).
+
+        Examples
+        --------
+        >>> told = Supervision(np.array([0, 1]), np.ones(2), np.array([0, -1, 1]))
+        >>> told.of(np.array([1]), np.array([0, 1, 3])).known
+        array([-1,  1])
+        """
+        known = None if self.known is None else self.known[rows_of_bags(offsets, bags)[0]]
+        return Supervision(self.T[bags], self.weights[bags], known)
+
 
 @dataclass(frozen=True)
 class Prepared:
@@ -52,7 +65,11 @@ class Prepared:
 
 
 def prepare_in_memory(
-    bags: Bags, supervision: Supervision, options: Options, rng: np.random.Generator, previous: TrainedModel | None
+    bags: Bags,
+    supervision: Supervision,
+    options: Options,
+    rng: np.random.Generator,
+    previous: TrainedModel | None = None,
 ) -> Prepared:
     """All data in one shard; scaling and inducing points are those of ``previous`` if there is one."""
     counted, told = weighing(bags, supervision)
@@ -79,6 +96,7 @@ def prepare_in_memory(
         rows=options.chunk_size or chunk_rows(gp.size, X.dtype),
         keep=kept,
         whole=kept,
+        single=options.rounds(len(X)),
     )
     return Prepared(scaling, gp, shard)
 
@@ -95,7 +113,7 @@ def weighing(bags: Bags, supervision: Supervision) -> tuple[Bags, Supervision]:
     if supervision.weights.all():
         return bags, supervision
     chosen = np.flatnonzero(supervision.weights)
-    return bags[chosen], Supervision(supervision.T[chosen], supervision.weights[chosen])
+    return bags[chosen], supervision.of(chosen, bags.offsets)
 
 
 def unit_links(bags: Bags, options: Options) -> Array | None:
@@ -105,12 +123,11 @@ def unit_links(bags: Bags, options: Options) -> Array | None:
 
 def shard_of(bags: Bags, supervision: Supervision, options: Options, scaling: Scaling, chosen: Array) -> Shard:
     """Some of the bags in memory, as a shard of their own."""
-    some, known = bags[chosen], supervision.known
-    if known is not None:
-        known = np.concatenate([known[bags.offsets[b] : bags.offsets[b + 1]] for b in chosen])
-    labels = Labels(supervision.T[chosen], some.offsets, np.log(options.H), known, links=unit_links(some, options))
-    X, weights = scaling.apply(some.X, options.dtype), supervision.weights[chosen]
-    return Shard(X, labels, weights, options.density, options.rule, options.backend, keep=True)
+    some, told = bags[chosen], supervision.of(chosen, bags.offsets)
+    labels = Labels(told.T, some.offsets, np.log(options.H), told.known, links=unit_links(some, options))
+    X = scaling.apply(some.X, options.dtype)
+    single = options.rounds(len(X))
+    return Shard(X, labels, told.weights, options.density, options.rule, options.backend, keep=True, single=single)
 
 
 def prepare_streamed(
@@ -140,6 +157,7 @@ def prepare_streamed(
         rows if batch_bags is None else max(1, round(batch_bags * bags.n_instances / len(bags))),
         options.dtype,
         options.backend,
+        options.rounds(bags.n_instances),
     )
     tell(INDUCING, 0, 1)
     gp = sampled_sparse_gp(bags, scaling, supervision, options, rng)
@@ -184,7 +202,10 @@ def choose_sparse_gp(
         # Densities other than the hyperbolic secant have flat or heavy tails: an instance far out, to which a linear
         # kernel gives a large prior variance, can drive their fixed point away.
         trend = options.hyperparameters is not None and is_logistic(options.density)
-        kernel = Linear(1.0 / D) + RBF() if trend else RBF()
+        own = D // PARTS if options.context else D
+        kernel = Linear(1.0 / own) + RBF() if trend else RBF()
+        if options.context:
+            kernel = Columns(kernel, 0, own) + Columns(RBF(), own, D)
     kernel = kernel.resolve(D)
     if options.inducing_points is None:
         positive, automatic = np.repeat(supervision.T, bags.sizes) == 1, options.n_inducing == "auto"
@@ -208,8 +229,7 @@ def sampled_sparse_gp(
     counted = np.flatnonzero(supervision.weights)
     size = max(2, min(len(counted), int(np.ceil(share * len(counted)))))
     chosen = np.sort(counted[rng.choice(len(counted), min(size, len(counted)), replace=False)])
-    sample = bags[chosen]
-    part = Supervision(supervision.T[chosen], supervision.weights[chosen])
+    sample, part = bags[chosen], supervision.of(chosen, bags.offsets)
     return choose_sparse_gp(scaling.apply(sample.X, options.dtype), scaling, sample, part, options, rng, N)
 
 

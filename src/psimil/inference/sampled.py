@@ -32,7 +32,7 @@ class GradientTask:
         value, gradient = np.zeros(v.shape[1]), np.zeros_like(v)
         for bags in shard.blocks:
             V, _ = shard.features(self.gp, bags)
-            ranges = Draws.single(v).ranges(shard, bags)
+            ranges = Draws.shared(v).ranges(shard, bags)
             for share, slope in shard.backend.map(partial(_gradients, shard, V, bags.start, v), ranges):
                 value += share
                 gradient += slope

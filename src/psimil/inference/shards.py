@@ -29,6 +29,7 @@ from psimil.model.scaling import Scaling
 Array = NDArray[Any]
 Result = TypeVar("Result")
 
+MANY = 2048  # instances above which single precision does: what is rounded of one, others even out
 SHARD_ROWS = 16_384  # target number of instances per shard: full speed of products, and small enough to read ahead
 
 
@@ -49,6 +50,7 @@ class Shard:
     rows : instances that are worked on within the cache of a core, at most.
     keep : whether V stays in memory from pass to pass.
     whole : whether a pass takes all rows at once; otherwise nothing of the size of V is ever in memory.
+    single : whether single precision does for what is worked out for every instance and draw, and for V.
     first : number of its first bag among those of the whole data set.
     """
 
@@ -61,6 +63,7 @@ class Shard:
     rows: int = 2000
     keep: bool = False
     whole: bool = True
+    single: bool = False
     first: int = 0
     kept: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
 
@@ -83,15 +86,21 @@ class Shard:
         """What a pass takes at once."""
         return [BagRange(0, len(self.labels.T), 0, len(self.X))] if self.whole else self.ranges
 
+    @property
+    def precision(self) -> Any:
+        """Of what is worked out for every instance and draw."""
+        return np.float32 if self.single else np.float64
+
     def features(self, gp: SparseGP, block: BagRange) -> tuple[Any, Array]:
         """V and k~ of a block; [K_xz, b] for V where that is enough, see :meth:`unwhitened`."""
+        rounded = min(self.X.dtype, np.dtype(self.precision))
         if not self.keep:
-            X = self.X[block.rows]
-            V = self.backend.features(gp, X, whiten=not self.unwhitened(gp), reuse=True)
+            X, whiten = self.X[block.rows], not self.unwhitened(gp)
+            V = self.backend.features(gp, X, rounded if whiten else X.dtype, whiten=whiten, reuse=True)
             return V, gp.residual_variance(X, V, self.backend.on_host)
         if self.kept.get("gp") is not gp:
             self.kept.pop("V", None)  # before there are two
-            V = self.backend.features(gp, self.X)
+            V = self.backend.features(gp, self.X, rounded)
             self.kept.update(gp=gp, V=V, k=gp.residual_variance(self.X, V, self.backend.on_host))
         return self.kept["V"][block.rows], self.kept["k"][block.rows]
 
@@ -169,6 +178,10 @@ class Shards(Protocol):
         """Of the model."""
 
     @property
+    def single(self) -> bool:
+        """Whether single precision does for what is worked out for every instance and draw."""
+
+    @property
     def ranges(self) -> Sequence[BagRange]:
         """The bags of each shard."""
 
@@ -196,6 +209,7 @@ class StreamedShards:
     rows : target number of instances per shard.
     dtype : of the model's features.
     backend : works out the products.
+    single : whether single precision does for what is worked out for every instance and draw.
     """
 
     X: Any
@@ -207,6 +221,7 @@ class StreamedShards:
     rows: int = SHARD_ROWS
     dtype: str = "float64"
     backend: Backend = NUMPY
+    single: bool = False
 
     in_memory = None
 
@@ -224,7 +239,8 @@ class StreamedShards:
         X = self.scaling.apply(np.asarray(self.X[bags.rows]), self.dtype)
         weights = self.weights[bags.first : bags.last]
         labels = self.labels.chunk(bags.first, bags.last)
-        return Shard(X, labels, weights, self.density, self.rule, self.backend, first=bags.first)
+        how: dict[str, Any] = {"single": self.single, "first": bags.first}
+        return Shard(X, labels, weights, self.density, self.rule, self.backend, **how)
 
     def map(self, task: Callable[[Shard], Result], ranges: Iterable[BagRange] | None = None) -> Iterator[Result]:
         """The task's results in order, each told; reading goes one shard ahead."""

@@ -61,21 +61,16 @@ class Curvature:
         found += rest * values
         return np.asarray(found)
 
-    def sums(
-        self, V: Any, w: Array, linear: Array, labels: Labels, sign: Array, backend: Backend, precision: Any = float
-    ) -> list[Array]:
-        """V' diag(w) Lambda V (M, M) and V' diag(w) linear (M,) of rows V, w (n,) being the same throughout a bag.
-
-        The products may be worked out in single ``precision``.
-        """
+    def sums(self, V: Any, w: Array, linear: Array, labels: Labels, sign: Array, backend: Backend) -> list[Array]:
+        """V' diag(w) Lambda V (M, M) and V' diag(w) linear (M,) of rows V, w (n,) being the same throughout a bag."""
         rest = self.diagonal
         for c, _ in self.chains:
             rest = rest - c
-        total, gradient = backend.weighted_sums(V, w * rest, w * linear, precision)
+        total, gradient = backend.weighted_sums(V, w * rest, w * linear)
         total += backend.bag_gram(V, np.sqrt(w) * self.vector, labels.offsets, sign)
         for c, rho in self.chains:
-            W = backend.scanned(V, rho, labels.offsets, precision)
-            total += backend.weighted_sums(W, w * innovations(c, rho), 0.0 * w, precision)[0]
+            W = backend.scanned(V, rho, labels.offsets)
+            total += backend.weighted_sums(W, w * innovations(c, rho), 0.0 * w)[0]
         return [total, gradient]
 
 

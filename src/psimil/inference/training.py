@@ -7,9 +7,10 @@ thresholds rest on a seeded sample of the bags, whose own statistics are taken o
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,10 +20,11 @@ from sklearn.metrics import roc_auc_score
 from psimil.compute.numpy_backend import single_threaded_blas
 from psimil.foundations.errors import InputError
 from psimil.foundations.hamiltonian import sample, warn_if_bad
-from psimil.foundations.phases import CLIMB, IN_CONTEXT, LAST, LEARNING, PASSES, REST, THRESHOLDS, tell, tell_plan
+from psimil.foundations.phases import CLIMB, JUDGING, LAST, LEARNING, PASSES, REST, THRESHOLDS, tell, tell_plan
 from psimil.inference.algorithm import BATCHES_TOL, Convergence, EarlyStopping, Record
-from psimil.inference.context_choice import NONE, context_evidence, contexts_of, preferred_context
+from psimil.inference.context_choice import STAGE, context_evidence, judge_context, preferred_context
 from psimil.inference.coupling import learn_coupling, learned_coupling
+from psimil.inference.history import Callback, History
 from psimil.inference.kernel_learning import learn_kernel
 from psimil.inference.options import Execution, Options, Progress
 from psimil.inference.out_of_bag import OutOfBag, learn_novelty, log_predictive, out_of_bag, out_of_bag_score
@@ -47,7 +49,6 @@ from psimil.predictive.prediction import BagLayout
 from psimil.predictive.thresholds import taught
 
 Array = NDArray[Any]
-Callback = Callable[[dict[str, Any]], Any]
 
 LARGE = 200_000  # instances above which a chunk size means that nothing of the size of the data is kept
 TEACHING = 200  # inducing points on which a kernel is learned for more of them
@@ -93,26 +94,26 @@ def train(
         for given, what in ((supervision.known, "y_instances"), (previous, "warm_start"), (evaluation, "eval_set")):
             if given is not None:
                 raise InputError(f"streaming and minibatches do not take {what}.")
-    fits, origin = list[tuple[Fit, KernelState, Bags, Any]](), rng.bit_generator.state
-    auto = options.context == "auto"
-    for context in contexts_of(execution.begun, warm=previous is not None) if auto else (options.context,):
-        rng.bit_generator.state = origin
-        own, seen = replace(options, context=context), in_context(bags) if context else bags
-        if streamed:
-            prepared = prepare_streamed(seen, supervision, own, rng, execution.batch_bags, execution.spread)
-            seed = 0
-        else:
-            prepared = prepare_in_memory(seen, supervision, own, rng, previous)
-            seed = fits[0][0].seed if fits else int(rng.integers(2**31))  # both learn kernels on the same bags
-        fit = Fit(prepared, own, callbacks, evaluation, execution, rng, seed, warm=previous is not None)
-        fit.judged, gp = auto, prepared.gp
-        if fits:
-            fit.history, fit.started = fits[0][0].history, fits[0][0].started
-        state = KernelState(gp, previous.posterior) if previous else KernelState.first(gp)
-        fits.append((fit, fit.begin(state, seen, supervision), seen, rng.bit_generator.state))
-    fit, state, seen, rng.bit_generator.state = fits[-1 if auto and preferred_context(fits[0][0].history) else 0]
-    fits.clear()
-    return fit.finish(fit.rest(state), seen, supervision)
+    history = History(callbacks, list(execution.begun.history) if execution.begun else [])
+    if options.context == "auto":
+        if previous is not None:
+            raise InputError('context="auto" cannot be judged on a warm start. Give context="bag" or None.')
+        if execution.begun is None:
+            plan = dict.fromkeys([*JUDGING.values(), LEARNING, PASSES["fit"]], CLIMB)
+            tell_plan(plan | {THRESHOLDS: LAST})
+            seed = int(deepcopy(rng).integers(2**31))  # the fit goes on as if its context had been asked for
+            judge_context(bags, supervision, options, seed, partial(history.add_kernel, STAGE))
+        options = replace(options, context=preferred_context(history.rows))
+    if options.context:
+        bags = in_context(bags)
+    if streamed:
+        prepared = prepare_streamed(bags, supervision, options, rng, execution.batch_bags, execution.spread)
+    else:
+        prepared = prepare_in_memory(bags, supervision, options, rng, previous)
+    seed, gp = 0 if streamed else int(rng.integers(2**31)), prepared.gp
+    fit = Fit(prepared, options, history, evaluation, execution, rng, seed, warm=previous is not None)
+    state = KernelState(gp, previous.posterior) if previous else KernelState.first(gp)
+    return fit.finish(fit.rest(fit.begin(state, bags, supervision)), bags, supervision)
 
 
 @dataclass
@@ -121,33 +122,28 @@ class Fit:
 
     prepared: Prepared
     options: Options
-    callbacks: Sequence[Callback]
+    history: History
     evaluation: tuple[Bags, Array] | None
     execution: Execution
     rng: np.random.Generator
     seed: int
     warm: bool = False  # it starts from the q(v) of another model
-    judged: bool = False  # it is one of two, with and without context
     converged: bool = False
     coupling: float = 0.0  # J between the labels of neighbours
-    history: list[dict[str, Any]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.shards, self.started = self.prepared.shards, time.perf_counter()
-        self.algorithm = self.options.algorithm(self.options, self.seed)
+        self.shards, self.algorithm = self.prepared.shards, self.options.algorithm(self.options, self.seed)
         if (begun := self.execution.begun) is not None:
-            self.history, self.started = list(begun.history), self.started - begun.history[-1]["seconds"]
             self.rng.bit_generator.state = begun.rng
-            self.coupling = learned_coupling(begun.history, self.options.context or NONE)
+            self.coupling = learned_coupling(begun.history)
             self.shards = self.shards.coupled(self.coupling)
 
     def begin(self, state: KernelState, bags: Bags, supervision: Supervision) -> KernelState:
         """The kernel and a first q(v) from some of the bags where there are many."""
         learned, algorithm = self.options.hyperparameters == "bound", self.algorithm
         passes = REST if algorithm.last_move is None else CLIMB
-        if not (self.judged and self.options.context and self.execution.begun is None):  # the first of two told it
-            phases = {LEARNING: CLIMB} | ({IN_CONTEXT: CLIMB} if self.judged else {}) if learned else {}
-            tell_plan(phases | {PASSES["fit"]: passes, THRESHOLDS: LAST})
+        if self.execution.begun is not None or not self.history.rows:  # otherwise the plan is told
+            tell_plan(({LEARNING: CLIMB} if learned else {}) | {PASSES["fit"]: passes, THRESHOLDS: LAST})
         if self.execution.begun is None:
             state = self._begin(state, bags, supervision) if learned or algorithm.from_mode else state
             if self.options.start != "labels" and not self.warm:
@@ -171,10 +167,8 @@ class Fit:
             fewer = options.inducing_points is None and len(gp.Z) > TEACHING
             teacher = self._with_points(gp, sample, TEACHING) if fewer else gp
             shard, most = replace(sample, density=HyperbolicSecant()), max(options.max_iter, 1)
-            phase, thorough = IN_CONTEXT if self.judged and options.context else LEARNING, options.kernel is None
-            record = learn_kernel(shard, teacher, self.seed, self._heard, most, thorough=thorough, phase=phase)
-            if self.judged:
-                self.history[-1]["learned_log_evidence"] = record.log_evidence
+            thorough = options.kernel is None and not options.context  # many scales of many features say little
+            record = learn_kernel(shard, teacher, self.seed, partial(self.history.add_kernel, "kernel"), most, thorough)
             gp = gp.rebuilt(record.gp.kernel) if fewer else record.gp
             start = None if fewer else record.posterior
         if options.labels == "chain":
@@ -187,19 +181,10 @@ class Fit:
     def _link(self, sample: Shard, gp: SparseGP, start: Posterior | None) -> Iterate:
         """Learn how strongly neighbours are linked, and link them."""
         record, J = learn_coupling(sample, gp, start, self.seed)
-        self._heard(replace(record, step=1 + sum(row["stage"] == "kernel" for row in self.history)))
-        self.history[-1]["coupling"] = self.coupling = J
-        self.shards = self.shards.coupled(J)
+        step = 1 + sum(row["stage"] == "kernel" for row in self.history.rows)
+        self.history.add_kernel("kernel", replace(record, step=step), coupling=J)
+        self.coupling, self.shards = J, self.shards.coupled(J)
         return record
-
-    def _heard(self, record: Iterate) -> bool:
-        """Take a row of the kernel's steps into the history; whether a callback asks to stop."""
-        seconds = time.perf_counter() - self.started
-        found = {**record.bound.as_dict(), "log_evidence": record.log_evidence}
-        row = {"stage": "kernel", "iteration": record.step, **found, "seconds": seconds}
-        row |= {"context": self.options.context or NONE} if self.judged else {}
-        self.history.append(row)
-        return any([bool(callback(row)) for callback in self.callbacks])
 
     def _passes(self, state: KernelState, stage: str) -> Iterator[Record]:
         """Passes over all data or in minibatches, after those of an earlier run of this stage."""
@@ -224,7 +209,7 @@ class Fit:
             if begun.stopped:
                 return begun.record
         for record in passes:
-            row = {"stage": stage, "iteration": record.step, **record.bound.as_dict()}
+            values = record.bound.as_dict()
             stop = convergence(record)
             of = None if stopping else convergence.expected(record.step, moves, most)
             notes = [f"at most {most}"] if of is None else []
@@ -232,14 +217,11 @@ class Fit:
             tell(PASSES[stage], record.step, of, ", ".join(filter(None, notes)))
             if stopping is not None:
                 stop = stopping(record)
-                row[f"eval_{options.early_stopping}"] = stopping.scores[-1]
-            row["seconds"] = time.perf_counter() - self.started
-            self.history.append(row)
-            asked = [bool(callback(row)) for callback in self.callbacks]
-            stop = stop or any(asked) or record.step >= most
+                values[f"eval_{options.early_stopping}"] = stopping.scores[-1]
+            stop = self.history.add(stage, record.step, values) or stop or record.step >= most
             if self.execution.keep is not None:
                 rng = dict(self.rng.bit_generator.state)
-                self.execution.keep(Progress(stage, record, list(self.history), convergence.converged, stop, rng))
+                self.execution.keep(Progress(stage, record, list(self.history.rows), convergence.converged, stop, rng))
             if stop:
                 break
         self.converged = convergence.converged
@@ -264,8 +246,7 @@ class Fit:
     def _model(self, record: Record) -> TrainedModel:
         o, made = self.options, (self.prepared.scaling, record.gp, record.next_posterior, self.options.aggregate)
         how: dict[str, Any] = {"dtype": o.dtype, "expectation": o.expectation, "joint": self.algorithm.joint}
-        evidence = context_evidence(self.history) if self.judged else None
-        how |= {"context": o.context is not None, "context_evidence": evidence}
+        how |= {"context": o.context is not None, "context_evidence": context_evidence(self.history.rows)}
         return TrainedModel(*made, seed=self.seed, coupling=self.coupling, **how)
 
     def finish(self, record: Record, bags: Bags, supervision: Supervision) -> Training:
@@ -288,7 +269,7 @@ class Fit:
         found = OutOfBag(model, layout, unseen, fold, chosen=self.options.threshold is None)
         tell_plan({})
         pi = None if self.shards.in_memory is None or record.local is None else record.local.pi
-        return Training(model, self.history, found, pi, self.converged)
+        return Training(model, self.history.rows, found, pi, self.converged)
 
     def _sample(self, last: Record, bags: Bags, supervision: Supervision) -> tuple[Shard, Bags, Record]:
         """Some of the bags in memory, with what the last pass says of their instances."""

@@ -262,7 +262,7 @@ def newton(shards: Shards, gp: SparseGP, m: Array) -> Posterior:
     best, value, rho = Posterior(m, np.eye(len(m))), -np.inf, 1.0
     here, bags = best, float(shards.weights.sum())
     for _ in range(NEWTON_STEPS):
-        sums, _ = bag_pass_over(shards, gp, Draws.single(here.m[:, None]))
+        sums, _ = bag_pass_over(shards, gp, Draws.shared(here.m[:, None]))
         found = float(sums.likelihood.sum() - 0.5 * here.m @ here.m)
         if not found >= value:
             rho *= 0.5

@@ -13,7 +13,7 @@ from psimil.estimators.psi_vgpmil import PsiVGPMIL
 from psimil.files.schema import without_draws
 from psimil.inference.trained import TrainedModel
 from psimil.model.densities import Density, GammaMixture, HyperbolicSecant
-from psimil.model.kernels import Kernel, Sum
+from psimil.model.kernels import Columns, Kernel, Sum
 from psimil.predictive.moments import IDENTITY
 from psimil.version import VERSION
 
@@ -134,6 +134,8 @@ def _kernel_words(kernel: Kernel) -> str:
     """A kernel in words."""
     if isinstance(kernel, Sum):
         return f"{_kernel_words(kernel.left)} + {_kernel_words(kernel.right)}"
+    if isinstance(kernel, Columns):
+        return f"features {kernel.start + 1} to {kernel.stop}: {_kernel_words(kernel.kernel)}"
     return _words(kernel)
 
 

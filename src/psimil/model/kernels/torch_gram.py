@@ -7,6 +7,7 @@ from torch import Tensor
 
 from psimil.foundations.errors import InputError
 from psimil.model.kernels.base import Constant, Kernel, Linear, Sum
+from psimil.model.kernels.columns import Columns
 from psimil.model.kernels.stationary import RBF, Matern32, Matern52, Stationary
 
 
@@ -20,6 +21,8 @@ def check_kernel(kernel: Kernel) -> None:
     if isinstance(kernel, Sum):
         check_kernel(kernel.left)
         check_kernel(kernel.right)
+    elif isinstance(kernel, Columns):
+        check_kernel(kernel.kernel)
     elif type(kernel) not in (RBF, Matern32, Matern52, Linear, Constant):
         raise InputError(f"torch knows RBF, Matern, linear and constant kernels and their sums, got {kernel}.")
 
@@ -51,6 +54,9 @@ def gram(kernel: Kernel, X: Tensor, Z: Tensor, parameters: Tensor | None = None)
     if isinstance(kernel, Sum):
         split = len(kernel.left.log_parameters)
         return gram(kernel.left, X, Z, parameters[:split]) + gram(kernel.right, X, Z, parameters[split:])
+    if isinstance(kernel, Columns):
+        columns = slice(kernel.start, kernel.stop)
+        return gram(kernel.kernel, X[:, columns], Z[:, columns], parameters)
     variance = torch.exp(parameters[0])
     if isinstance(kernel, Linear):
         return variance * X @ Z.T
