@@ -25,6 +25,7 @@ from psimil.inference.variational import (
     Stage,
     climb,
     iterate_at,
+    mode,
     natural_step,
     newton,
     with_more_data,
@@ -174,6 +175,20 @@ def test_newton_finds_the_mode(seed):
     assert log_posterior(found.m) > best - 2e-4 * len(sizes)
     value = [log_posterior(newton(problem, gp, rng.normal(size=gp.size)).m) for _ in range(2)]
     np.testing.assert_allclose(value, best, atol=2e-4 * len(sizes))
+
+
+@pytest.mark.parametrize("H", [100.0, 20.0, 0.01])
+def test_the_mode_of_large_bags_whose_labels_may_be_wrong_is_not_that_every_bag_is_positive(H):
+    """At v = 0 a bag of 35 is positive but for 2^-35, and H alone says how much a negative label says to that."""
+    problem, gp = problem_of(3, (35,) * 30, M=8, bias=3.0, H=H, variance=8.0, lengthscale=2.5)
+    told = problem.labels.T if H > 1 else 1 - problem.labels.T
+    positive = problem.labels.spread(told) == 1
+    problem.X[positive] += np.where(np.arange(positive.sum()) % 35 < 5, 2.5, 0.0)[:, None]
+    V = gp.features(problem.X)
+    log_none = -problem.labels.sum(np.logaddexp(0.0, V @ mode(problem, gp).m))
+    assert ((log_none < np.log(0.5)) == (told == 1)).mean() > 0.9
+    stuck = -problem.labels.sum(np.logaddexp(0.0, V @ newton(problem, gp, np.zeros(gp.size)).m))
+    assert (stuck < np.log(0.5)).all()
 
 
 def test_bags_of_one_are_laplaces_approximation_of_logistic_regression():

@@ -14,7 +14,7 @@ from psimil.inference.bag_pass import bag_pass_over, run_bag_pass
 from psimil.inference.draws import Draws
 from psimil.inference.shards import Shard, Shards, epochs
 from psimil.inference.sparse_gp import KernelState, Posterior, SparseGP
-from psimil.inference.variational import Iterate, Stage, climb, iterate_at, natural_step, newton, with_more_data
+from psimil.inference.variational import Iterate, Stage, climb, iterate_at, mode, natural_step, with_more_data
 
 if TYPE_CHECKING:
     from psimil.inference.options import Options
@@ -150,7 +150,7 @@ class Variational:
         self, gp: SparseGP, start: Posterior | None, sample: Shard, shards: Shards, warm: Posterior | None, whole: bool
     ) -> Posterior:
         """That of the sample, or about its mode; before minibatches with the precision of all data."""
-        found = newton(sample, gp, np.zeros(gp.size)) if start is None else start
+        found = mode(sample, gp) if start is None else start
         if not whole:
             found = with_more_data(found, float(shards.weights.sum() / sample.weights.sum()))
         if warm is not None:  # the better one: the other model may have been of other labels

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from psimil.inference.kernel_learning import noise_of, settled
 from psimil.inference.shards import Shard
 from psimil.inference.sparse_gp import Posterior, SparseGP
-from psimil.inference.variational import Iterate, newton
+from psimil.inference.variational import Iterate, mode
 
 Array = NDArray[Any]
 
@@ -38,7 +38,7 @@ def learn_coupling(shard: Shard, gp: SparseGP, start: Posterior | None, seed: in
         gp = gp.rebuilt(gp.kernel, gp.Z[:: -(-len(gp.Z) // POINTS)])
         start = None
     noise, centre = noise_of(gp, seed), shard.coupled(CENTRE)
-    start = newton(centre, gp, np.zeros(gp.size)) if start is None else start
+    start = mode(centre, gp) if start is None else start
     found = {CENTRE: settled(centre, gp, start, noise, SETTLING)}
 
     def score(J: float) -> float:

@@ -31,7 +31,7 @@ from psimil.inference.draws import Draws
 from psimil.inference.shards import Shard
 from psimil.inference.sites import Curvature, GaussianSites, tilt
 from psimil.inference.sparse_gp import Posterior, SparseGP
-from psimil.inference.variational import FLOOR, Iterate, Stage, climb, iterate_at, newton
+from psimil.inference.variational import FLOOR, Iterate, Stage, climb, iterate_at, mode
 from psimil.model.bag_ranges import BagRange
 
 Array = NDArray[Any]
@@ -250,7 +250,7 @@ class Search:
         moving : (P,) which of the log parameters are learned; None for all.
         enough : log p(T) that it must come to; a search that will not is given up.
         """
-        begun = start or iterate_at(self.shard, gp, newton(self.shard, gp, np.zeros(gp.size)), self.noise)
+        begun = start or iterate_at(self.shard, gp, mode(self.shard, gp), self.noise)
         sites, x = NaturalSites.of(self.shard, begun), gp.kernel.log_parameters
         profile = Profile(self.shard, gp, self.noise, sites, deviation, moving)
         here = profile(x, start.posterior if start else None)

@@ -139,7 +139,11 @@ class Shard:
 
     def coupled(self, J: float) -> Shard:
         """The same with links J times as strong."""
-        found = replace(self, labels=self.labels.coupled(J))
+        return self.labelled(self.labels.coupled(J))
+
+    def labelled(self, labels: Labels) -> Shard:
+        """The same with other labels of the same bags."""
+        found = replace(self, labels=labels)
         found.kept.update(self.kept)
         return found
 

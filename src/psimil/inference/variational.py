@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from psimil.foundations.linalg import floored, is_positive_definite, solve_lower
 from psimil.inference.bag_pass import BagBound, BagSums, bag_pass_over
 from psimil.inference.draws import Draws
-from psimil.inference.shards import Shards
+from psimil.inference.shards import Shard, Shards
 from psimil.inference.sites import GaussianSites
 from psimil.inference.sparse_gp import Posterior, SparseGP
 
@@ -255,6 +255,18 @@ def next_weight(weight: float, change: float, before: float) -> float:
     if change > before:
         return 0.5 * weight
     return min(2.0 * weight, 2.0) if change < GROWTH * before else weight
+
+
+def mode(shard: Shard, gp: SparseGP) -> Posterior:
+    """Laplace's approximation to q(v) of a shard, from v = 0.
+
+    There a large bag is all but surely positive, and a label that may be wrong says next to nothing to that: without
+    any slope of negative bags the mode would be one where every bag is positive. So such labels are believed at first.
+    """
+    m = np.zeros(gp.size)
+    if 0 < abs(shard.labels.log_H) < np.inf:
+        m = newton(shard.labelled(shard.labels.certain()), gp, m).m
+    return newton(shard, gp, m)
 
 
 def newton(shards: Shards, gp: SparseGP, m: Array) -> Posterior:

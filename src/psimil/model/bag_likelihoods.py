@@ -73,6 +73,16 @@ class Labels:
         """The same with links J times as strong; independent labels for J = 0."""
         return replace(self, links=None if J == 0 or self.links is None else J * self.links)
 
+    def certain(self) -> Labels:
+        """The same with bag labels that are never wrong, or always where H < 1.
+
+        Examples
+        --------
+        >>> Labels(np.ones(1), np.array([0, 2]), np.log(100.0)).certain().log_H
+        inf
+        """
+        return replace(self, log_H=np.copysign(np.inf, self.log_H))
+
     def order(self, scores: Array) -> Array:
         """(N,) instances by bag, the largest score first, ties by their keys."""
         bag = self.spread(np.arange(len(self.T)))
