@@ -74,14 +74,14 @@ class Labels:
         return replace(self, links=None if J == 0 or self.links is None else J * self.links)
 
     def certain(self) -> Labels:
-        """The same with bag labels that are never wrong, or always where H < 1.
+        """The same with bag labels that are never wrong, or always where H < 1, and no instance known to say otherwise.
 
         Examples
         --------
         >>> Labels(np.ones(1), np.array([0, 2]), np.log(100.0)).certain().log_H
         inf
         """
-        return replace(self, log_H=np.copysign(np.inf, self.log_H))
+        return replace(self, log_H=float(np.copysign(np.inf, self.log_H)), known=None)
 
     def order(self, scores: Array) -> Array:
         """(N,) instances by bag, the largest score first, ties by their keys."""
