@@ -32,7 +32,7 @@ NUMERICAL = """
 """.split()
 SINGLE = (
     "tests/estimators/test_sklearn.py::test_pickle_and_joblib_keep_a_fitted_model",
-    "tests/cluster/test_cluster.py::test_workers_give_the_bits_of_one_process[density0]",
+    "tests/cluster/test_cluster.py::test_workers_give_the_bits_of_one_process",
 )
 # Long, and about what is learned or drawn rather than about digits, or of arithmetic without BLAS, or the same
 # sums as in a test that stays
