@@ -155,7 +155,7 @@ def _without(record: Record, shard: Shard, bags: Array, rows: Array, offsets: Ar
         mean, each = mu[some.rows] - half @ step, offsets[some.first : some.last + 1] - some.start
         f = mean + (half @ noise).T * stretch(own, trusted)
         if links is None:
-            return Cavity(mean, trusted, dependence_of(f, trusted, each))
+            return Cavity(mean, trusted, dependence_of(f, trusted, each, shard.labels.sharing))
         return Cavity(*summed_out(f, links[rows][some.rows], each))
 
     found = list(NUMPY.map(part, split_bags(offsets, ROWS)))
