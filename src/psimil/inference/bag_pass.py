@@ -1,6 +1,6 @@
 """One pass over a shard: what its bags say about q(v), as expectations over draws of v.
 
-For draws v_s of q(v) = N(m, S) and every bag b with f_s = V_b v_s (docs/derivations.md):
+For draws v_s of q(v) = N(m, S) and every bag b with f_s = V_b v_s (docs/mathematics/derivations.md):
 
     likelihood_s = sum_b log p(T_b | f_s)        its mean is the first term of the bound
     g, d, r                                      per instance, the sites of :mod:`psimil.inference.sites`

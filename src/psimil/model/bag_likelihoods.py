@@ -7,7 +7,8 @@ certain (H = inf):
     T = 1:  log p = log(1 - P0)     gradient  a s    -Hessian  a (1 + a) s s' - a diag(s (1 - s)),  a = P0 / (1 - P0)
 
 The curvature is always diag(d) + sign r r' with one vector r for each bag. Value, gradient, d and r are all that Newton
-steps, the variational posterior, bags left out, kernel learning and sampling ask of a model (docs/derivations.md).
+steps, the variational posterior, bags left out, kernel learning and sampling ask of a model
+(docs/mathematics/derivations.md).
 """
 
 from __future__ import annotations
