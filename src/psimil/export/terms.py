@@ -116,6 +116,10 @@ class Term:
         """The same numbers in another type."""
         return self.graph.node("Cast", self, to=self.graph.onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
 
+    def power(self, exponent: float) -> Term:
+        """Its power, of numbers that are not negative."""
+        return self.graph.node("Pow", self, exponent)
+
     def over(self, kind: str, axis: int, keep: bool = False) -> Term:
         """The "Sum", "Mean", "Max" or "Min" over an axis."""
         return self.graph.node(f"Reduce{kind}", self, np.array([axis]), keepdims=int(keep))

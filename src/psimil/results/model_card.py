@@ -57,6 +57,8 @@ def model_card(estimator: PsiVGPMIL, file: Path | None = None) -> dict[str, str]
     }
     if model.coupling:
         card["labels"] = f"a chain, neighbours linked by J = {model.coupling:.3g}"
+    if model.sharing:
+        card["labels"] = f"those of a bag share noise, of rank correlation {model.sharing:.3g}"
     card["referral"] = referral_rule(model, estimator.referral)
     if model.novelty is not None:
         card["novelty"] = f"from distance {np.sqrt(model.novelty.square):.4g} to the nearest inducing point on"

@@ -102,8 +102,10 @@ def train_jointly(
     above_zero(learning_rate=learning_rate)
     if gp.context:
         raise InputError("joint training needs context=None: it tunes the features of single slices.")
-    if gp.coupling:
-        raise InputError('joint training needs labels="independent": its bound has no links. Link slices afterwards.')
+    if gp.coupling or gp.sharing:
+        raise InputError(
+            'joint training needs labels="independent", as its bound does. Tie slices together afterwards.'
+        )
     T = np.asarray(y).astype(np.int64)
     if T.shape != (len(images),):
         raise InputError(f"{len(images)} scans but labels of shape {T.shape}.")
