@@ -53,9 +53,8 @@ def save_pretrained(estimator: PsiVGPMIL, folder: str | os.PathLike[str]) -> Non
     --------
     >>> import tempfile
     >>> from pathlib import Path
-    >>> from psimil import VGPMIL
-    >>> from psimil.datasets import make_bags
-    >>> bags, y, _ = make_bags(n_bags=8, seed=1)
+    >>> from psimil import VGPMIL, datasets
+    >>> bags, y, _ = datasets.make_bags(n_bags=8, seed=1)
     >>> clf = VGPMIL(n_inducing=4, max_iter=2, tol=0.0, random_state=0).fit(bags, y)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     save_pretrained(clf, Path(folder) / "mine")

@@ -60,9 +60,8 @@ def render_report(results: ResultSet, choices: Choices | None = None, *, source:
     --------
     >>> import pytest
     >>> _ = pytest.importorskip("jinja2")
-    >>> from psimil import VGPMIL
-    >>> from psimil.datasets import make_bags
-    >>> bags, y, _ = make_bags(n_bags=10, bag_size=(4, 4), seed=0)
+    >>> from psimil import VGPMIL, datasets
+    >>> bags, y, _ = datasets.make_bags(n_bags=10, bag_size=(4, 4), seed=0)
     >>> prediction = VGPMIL(n_inducing=5, random_state=0).fit(bags, y).predict_dist(bags)
     >>> text = render_report(ResultSet.of(prediction), Choices(probable=1, uncertain=0))
     >>> text[:15], "Research use only" in text

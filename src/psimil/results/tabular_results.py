@@ -46,9 +46,8 @@ def tabular_results(
 
     Examples
     --------
-    >>> from psimil import VGPMIL
-    >>> from psimil.datasets import make_bags
-    >>> bags, y, _ = make_bags(n_bags=10, n_features=6, seed=0)
+    >>> from psimil import VGPMIL, datasets
+    >>> bags, y, _ = datasets.make_bags(n_bags=10, n_features=6, seed=0)
     >>> clf = VGPMIL(n_inducing=5, random_state=0).fit(bags, y)
     >>> table = BagTable(bags, y, None)
     >>> results = tabular_results(table, clf.predict_dist(bags), clf, image_size=(2, 3))
