@@ -44,11 +44,9 @@ class Archive:
 
     Examples
     --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as directory:
-    ...     path = Path(directory) / "bags.npz"
-    ...     np.savez(path, X=[[1.0], [2.0]], bag_ids=["b", "a"])
-    ...     [(rows.places.tolist(), rows.X.tolist()) for rows in Archive(path).rows()]
+    >>> path = Path("bags.npz")
+    >>> np.savez(path, X=[[1.0], [2.0]], bag_ids=["b", "a"])
+    >>> [(rows.places.tolist(), rows.X.tolist()) for rows in Archive(path).rows()]
     [([0, 1], [[1.0], [2.0]])]
     """
 
@@ -98,12 +96,10 @@ class ArchivedRows:
 
     Examples
     --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as directory:
-    ...     path = Path(directory) / "bags.npz"
-    ...     np.savez_compressed(path, X=[[1.0, 2.0], [3.0, 4.0]])
-    ...     rows = ArchivedRows(path)
-    ...     rows.shape, [chunk.tolist() for chunk in rows.chunks()]
+    >>> path = Path("bags.npz")
+    >>> np.savez_compressed(path, X=[[1.0, 2.0], [3.0, 4.0]])
+    >>> rows = ArchivedRows(path)
+    >>> rows.shape, [chunk.tolist() for chunk in rows.chunks()]
     ((2, 2), [[[1.0, 2.0], [3.0, 4.0]]])
     """
 

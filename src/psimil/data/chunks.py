@@ -52,11 +52,9 @@ def csv_chunks(path: Path, text: str, *, at_once: bool = False) -> Iterator[pd.D
 
     Examples
     --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as directory:
-    ...     path = Path(directory) / "bags.csv"
-    ...     _ = path.write_text("bag;f\n007;1,5\n")
-    ...     [chunk.values.tolist() for chunk in csv_chunks(path, "bag")]
+    >>> path = Path("bags.csv")
+    >>> _ = path.write_text("bag;f\n007;1,5\n")
+    >>> [chunk.values.tolist() for chunk in csv_chunks(path, "bag")]
     [[['007', 1.5]]]
     """
     with explained(path, "CSV"):
@@ -98,12 +96,10 @@ def parquet_chunks(path: Path, *, at_once: bool = False) -> Iterator[pd.DataFram
 
     Examples
     --------
-    >>> import tempfile
     >>> import pandas as pd
-    >>> with tempfile.TemporaryDirectory() as directory:
-    ...     path = Path(directory) / "bags.parquet"
-    ...     pd.DataFrame({"bag": ["a"], "f": [1.5]}).to_parquet(path)
-    ...     [chunk.values.tolist() for chunk in parquet_chunks(path)]
+    >>> path = Path("bags.parquet")
+    >>> pd.DataFrame({"bag": ["a"], "f": [1.5]}).to_parquet(path)
+    >>> [chunk.values.tolist() for chunk in parquet_chunks(path)]
     [[], [['a', 1.5]]]
     """
     try:

@@ -81,11 +81,9 @@ def read_scans(
 
     Examples
     --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as directory:
-    ...     path = Path(directory) / "scans.csv"
-    ...     _ = path.write_text("feature_0,bag_name,bag_label\n0.5,b,1\n0.1,a,0\n0.7,b,1\n")
-    ...     scans = read_scans(path, n_features=1, rows_in_order=True)
+    >>> path = Path("scans.csv")
+    >>> _ = path.write_text("feature_0,bag_name,bag_label\n0.5,b,1\n0.1,a,0\n0.7,b,1\n")
+    >>> scans = read_scans(path, n_features=1, rows_in_order=True)
     >>> scans.bags.ids.tolist(), scans.y.tolist(), scans.position.tolist()
     (['a', 'b'], [0, 1], [0, 0, 1])
     """

@@ -54,11 +54,9 @@ def read_torchmil(directory: str | Path, split: str | None = None, *, features: 
 
     Examples
     --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as directory:
-    ...     folder = Path(directory) / "data"
-    ...     write_torchmil(folder, Bags.from_list([[[1.0], [2.0]], [[3.0]]], ids=["a", "b"]), [1, 0])
-    ...     bags, y, y_instances = read_torchmil(folder)
+    >>> folder = Path("data")
+    >>> write_torchmil(folder, Bags.from_list([[[1.0], [2.0]], [[3.0]]], ids=["a", "b"]), [1, 0])
+    >>> bags, y, y_instances = read_torchmil(folder)
     >>> bags.ids.tolist(), bags["a"].tolist(), y.tolist(), y_instances.tolist()
     (['a', 'b'], [[1.0], [2.0]], [1, 0], [-1, -1, -1])
     """
@@ -98,11 +96,9 @@ def write_torchmil(
 
     Examples
     --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as directory:
-    ...     folder = Path(directory) / "data"
-    ...     write_torchmil(folder, Bags.from_list([[[1.0], [2.0]]], ids=["a"]), [1], [0, 1])
-    ...     sorted(str(path.relative_to(folder)) for path in folder.rglob("*.npy"))
+    >>> folder = Path("data")
+    >>> write_torchmil(folder, Bags.from_list([[[1.0], [2.0]]], ids=["a"]), [1], [0, 1])
+    >>> sorted(str(path.relative_to(folder)) for path in folder.rglob("*.npy"))
     ['features/a.npy', 'inst_labels/a.npy', 'labels/a.npy']
     """
     target = as_path(directory, "directory")

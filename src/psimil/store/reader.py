@@ -57,14 +57,12 @@ class StoredBags(Bags):
 
     Examples
     --------
-    >>> import tempfile
     >>> from psimil.store.writer import StoreWriter
-    >>> with tempfile.TemporaryDirectory() as directory:
-    ...     with StoreWriter(Path(directory) / "store", 1) as writer:
-    ...         writer.add([[1.0], [2.0]], 1, "a")
-    ...         writer.add([[3.0]], 0, "b")
-    ...     bags = open_store(Path(directory) / "store")
-    ...     bags.ids.tolist(), bags.y.tolist(), bags[1].tolist(), type(bags[:1]).__name__
+    >>> with StoreWriter("store", 1) as writer:
+    ...     writer.add([[1.0], [2.0]], 1, "a")
+    ...     writer.add([[3.0]], 0, "b")
+    >>> bags = open_store("store")
+    >>> bags.ids.tolist(), bags.y.tolist(), bags[1].tolist(), type(bags[:1]).__name__
     (['a', 'b'], [1, 0], [[3.0]], 'Bags')
     """
 

@@ -121,10 +121,8 @@ class FileRows:
 
     Examples
     --------
-    >>> import tempfile
-    >>> with tempfile.NamedTemporaryFile() as file:
-    ...     np.arange(6.0).tofile(file.name)
-    ...     FileRows(np.memmap(file.name, np.float64, "r", shape=(3, 2)))[1:].tolist()
+    >>> np.arange(6.0).tofile("rows")
+    >>> FileRows(np.memmap("rows", np.float64, "r", shape=(3, 2)))[1:].tolist()
     [[2.0, 3.0], [4.0, 5.0]]
     """
 

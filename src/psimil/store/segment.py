@@ -39,14 +39,12 @@ class SegmentWriter:
 
     Examples
     --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as directory:
-    ...     segment = SegmentWriter(Path(directory) / "part-0001", 1, "float32")
-    ...     segment.plan(["a", "b"], np.array([1, 2]))
-    ...     segment.place(np.array([2, 0]), np.array([[3.0], [1.0]]))
-    ...     segment.place(np.array([1]), np.array([[2.0]]))
-    ...     written = segment.complete()
-    ...     np.fromfile(Path(directory) / "part-0001" / "features.bin", "<f4").tolist(), written.instances
+    >>> segment = SegmentWriter(Path("part-0001"), 1, "float32")
+    >>> segment.plan(["a", "b"], np.array([1, 2]))
+    >>> segment.place(np.array([2, 0]), np.array([[3.0], [1.0]]))
+    >>> segment.place(np.array([1]), np.array([[2.0]]))
+    >>> written = segment.complete()
+    >>> np.fromfile(Path("part-0001") / "features.bin", "<f4").tolist(), written.instances
     ([1.0, 2.0, 3.0], 3)
     """
 

@@ -65,13 +65,11 @@ def save_weights(path: str | os.PathLike[str], weights: Weights) -> None:
 
     Examples
     --------
-    >>> import tempfile
     >>> from pathlib import Path
     >>> from psimil.ct.scans.windows import WINDOWS
-    >>> with tempfile.TemporaryDirectory() as directory:
-    ...     path = Path(directory) / "cnn.safetensors"
-    ...     save_weights(path, Weights(AttCNN(32), WINDOWS, 96))
-    ...     load_weights(path).model.n_features
+    >>> path = Path("cnn.safetensors")
+    >>> save_weights(path, Weights(AttCNN(32), WINDOWS, 96))
+    >>> load_weights(path).model.n_features
     32
     """
     header = {

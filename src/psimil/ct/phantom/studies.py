@@ -79,10 +79,8 @@ def write_phantoms(
 
     Examples
     --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as directory:
-    ...     files = write_phantoms(directory, 2, size=32)
-    ...     sorted(path.name for path in files.studies.iterdir()), files.scans.read_text().count(",1")
+    >>> files = write_phantoms("phantoms", 2, size=32)
+    >>> sorted(path.name for path in files.studies.iterdir()), files.scans.read_text().count(",1")
     (['001', '002'], 1)
     """
     import pandas as pd

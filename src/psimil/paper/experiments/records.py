@@ -92,10 +92,8 @@ def open_records(path: Path, experiment: str, *, quick: bool, overwrite: bool = 
 
     Examples
     --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     run = open_records(Path(folder) / "run", "musk1", quick=True)
-    ...     sorted(p.name for p in run.path.iterdir())
+    >>> run = open_records(Path("run"), "musk1", quick=True)
+    >>> sorted(p.name for p in run.path.iterdir())
     ['config.json', 'environment.json']
     """
     config = {"experiment": experiment, "quick": quick}
