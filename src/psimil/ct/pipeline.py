@@ -57,8 +57,6 @@ class CTPipeline(ClassifierMixin, BaseEstimator):
 
     Examples
     --------
-    >>> import pytest
-    >>> _ = pytest.importorskip("torch")
     >>> rng = np.random.default_rng(0)
     >>> scans = [Scan(str(b), rng.integers(0, 80, (5, 32, 32)).astype(np.int16), np.arange(5.0), (1.0, 1.0))
     ...          for b in range(12)]

@@ -96,7 +96,6 @@ def parquet_chunks(path: Path, *, at_once: bool = False) -> Iterator[pd.DataFram
 
     Examples
     --------
-    >>> import pandas as pd
     >>> path = Path("bags.parquet")
     >>> pd.DataFrame({"bag": ["a"], "f": [1.5]}).to_parquet(path)
     >>> [chunk.values.tolist() for chunk in parquet_chunks(path)]

@@ -43,7 +43,6 @@ class BagIds:
 
     Examples
     --------
-    >>> import pandas as pd
     >>> ids = BagIds("bag")
     >>> ids.numbers(pd.Series(["8", "7", "8"])), ids.names()
     (array([0, 1, 0]), array([8, 7]))
@@ -214,7 +213,6 @@ def as_labels(column: pd.Series[Any], name: str) -> Array:
 
     Examples
     --------
-    >>> import pandas as pd
     >>> as_labels(pd.Series(["tumor", "normal"]), "label").tolist()
     ['tumor', 'normal']
     """
@@ -229,7 +227,6 @@ def as_numbers(column: pd.Series[Any], name: str) -> NDArray[np.float64]:
 
     Examples
     --------
-    >>> import pandas as pd
     >>> as_numbers(pd.Series([1, None]), "label")
     array([ 1., nan])
     >>> as_numbers(pd.Series(["yes"]), "label")

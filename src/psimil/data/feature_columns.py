@@ -49,7 +49,6 @@ class FeatureColumns:
 
     Examples
     --------
-    >>> import pandas as pd
     >>> found = FeatureColumns(["bag", "f"], "bags.csv", {"bag"})
     >>> found.look(pd.DataFrame({"bag": ["a", "b"], "f": [0.5, 1.5]}), np.array([0, 1]))
     >>> found.names()

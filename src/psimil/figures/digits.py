@@ -79,7 +79,6 @@ def plot_digits(
 
     Examples
     --------
-    >>> import numpy as np
     >>> from psimil import VGPMIL, datasets
     >>> from psimil.figures import new_figure
     >>> bags, y, _ = datasets.make_bags(n_bags=10, bag_size=(4, 4), seed=0)

@@ -36,7 +36,6 @@ def write_table(frame: pd.DataFrame, path: str | Path) -> None:
 
     Examples
     --------
-    >>> import pandas as pd
     >>> path = Path("bags.csv")
     >>> write_table(pd.DataFrame({"bag": ["=1+1", "b"], "log_odds": [-0.5, 2.0]}), path)
     >>> path.read_text()
@@ -55,7 +54,6 @@ def growing_table(path: str | Path) -> Iterator[Callable[[pd.DataFrame], None]]:
 
     Examples
     --------
-    >>> import pandas as pd
     >>> with growing_table(Path("bags.csv")) as add:
     ...     add(pd.DataFrame({"bag": ["a"], "log_odds": [-0.5]}))
     ...     add(pd.DataFrame({"bag": ["b"], "log_odds": [2.0]}))

@@ -24,7 +24,6 @@ class MovingGram:
 
     Examples
     --------
-    >>> from psimil.model.kernels import RBF
     >>> points = MovingGram.build(np.zeros((1, 1)), np.array([[0.0], [1.0]]), RBF(1.0, 1.0))
     >>> points.gram(RBF(2.0, 1.0)).round(4)
     array([[2.    , 1.2131]])

@@ -58,8 +58,6 @@ def render_report(results: ResultSet, choices: Choices | None = None, *, source:
 
     Examples
     --------
-    >>> import pytest
-    >>> _ = pytest.importorskip("jinja2")
     >>> from psimil import VGPMIL, datasets
     >>> bags, y, _ = datasets.make_bags(n_bags=10, bag_size=(4, 4), seed=0)
     >>> prediction = VGPMIL(n_inducing=5, random_state=0).fit(bags, y).predict_dist(bags)

@@ -75,7 +75,6 @@ class FittedHead(Head):
 
     Examples
     --------
-    >>> import torch
     >>> from psimil import VGPMIL, datasets
     >>> bags, y, _ = datasets.make_bags(n_bags=10, seed=0)
     >>> model = VGPMIL(n_inducing=5, random_state=0).fit(bags, y)

@@ -71,8 +71,6 @@ class FeatureExtractor(TransformerMixin, BaseEstimator):
 
     Examples
     --------
-    >>> import pytest
-    >>> _ = pytest.importorskip("torch")
     >>> rng = np.random.default_rng(0)
     >>> scans = [rng.integers(0, 80, (5, 32, 32)).astype(np.int16) for _ in range(8)]
     >>> extractor = FeatureExtractor(n_features=8, size=16, channels=(8, 8), epochs=1)
@@ -235,8 +233,7 @@ def require_torch() -> None:
 
     Examples
     --------
-    >>> import pytest
-    >>> require_torch() if pytest.importorskip("torch") else None
+    >>> require_torch()
     """
     try:
         import torch  # noqa: F401

@@ -118,8 +118,6 @@ def train_network(bags: Bags, T: Array, schedule: AttentionMIL, rng: np.random.G
 
     Examples
     --------
-    >>> import pytest
-    >>> _ = pytest.importorskip("torch")
     >>> from psimil.datasets import make_bags
     >>> bags, y, _ = make_bags(n_bags=40)
     >>> len(train_network(bags, y, AttentionMIL(epochs=3), np.random.default_rng(0)).losses)

@@ -42,8 +42,6 @@ def require_torch() -> Any:
 
     Examples
     --------
-    >>> import pytest
-    >>> _ = pytest.importorskip("torch")
     >>> require_torch().__name__
     'torch'
     """
@@ -69,8 +67,7 @@ def segment_softmax(scores: Tensor, bag: Tensor, n_bags: int) -> Tensor:
 
     Examples
     --------
-    >>> import pytest
-    >>> torch = pytest.importorskip("torch")
+    >>> import torch
     >>> segment_softmax(torch.tensor([5.0, 5.0, 0.0]), torch.tensor([0, 0, 1]), 2)
     tensor([0.5000, 0.5000, 1.0000])
     """
@@ -91,8 +88,7 @@ class Smoothing:
 
     Examples
     --------
-    >>> import pytest
-    >>> torch = pytest.importorskip("torch")
+    >>> import torch
     >>> bump, links = torch.tensor([0.0, 1.0, 0.0, 7.0]), torch.tensor([1.0, 1.0, 0.0, 0.0])
     >>> Smoothing("scores", alpha=0.5, steps=50)(bump, links)
     tensor([0.2357, 0.6667, 0.2357, 7.0000])
@@ -136,8 +132,7 @@ class GatedAttention:
 
     Examples
     --------
-    >>> import pytest
-    >>> torch = pytest.importorskip("torch")
+    >>> import torch
     >>> network = GatedAttention.initial(3, 4, 2, torch.Generator().manual_seed(0))
     >>> logits, weights = network.forward(torch.ones(5, 3), torch.tensor([0, 0, 1, 1, 1]), 2)
     >>> logits.shape, weights.shape
@@ -246,8 +241,6 @@ def as_tensors(bags: Bags, T: Array) -> tuple[Tensor, Tensor, Array, Tensor]:
 
     Examples
     --------
-    >>> import pytest
-    >>> _ = pytest.importorskip("torch")
     >>> as_tensors(Bags.from_list([[[1.0]], [[2.0]]]), np.array([0, 1]))[0].dtype
     torch.float32
     """
