@@ -15,7 +15,7 @@ import pandas as pd
 
 from psimil.data.feature_choice import one_line
 from psimil.foundations.errors import InputError
-from psimil.foundations.extras import install_command
+from psimil.foundations.extras import needed
 
 DELIMITED = tuple(f"{kind}{packed}" for kind in (".csv", ".tsv", ".txt") for packed in ("", ".gz"))
 PARQUET = (".parquet", ".pq")
@@ -101,10 +101,8 @@ def parquet_chunks(path: Path, *, at_once: bool = False) -> Iterator[pd.DataFram
     >>> [chunk.values.tolist() for chunk in parquet_chunks(path)]
     [[], [['a', 1.5]]]
     """
-    try:
+    with needed("reading parquet needs pyarrow", "parquet"):
         import pyarrow.parquet as pq
-    except ImportError as error:
-        raise InputError(f"reading parquet needs pyarrow. Install it with: {install_command('parquet')}") from error
     with explained(path, "parquet"):
         # A buffer spares memory, but a page that lies about its size gets as much as it asks for.
         buffer_size = BUFFER if path.stat().st_size > AT_ONCE and not at_once else 0

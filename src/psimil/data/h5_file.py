@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psimil.foundations.errors import InputError
-from psimil.foundations.extras import install_command
+from psimil.foundations.extras import needed
 
 Array = NDArray[Any]
 
@@ -64,10 +64,8 @@ def h5_bytes(arrays: Mapping[str, Array], attributes: Mapping[str, Mapping[str, 
 
 
 def _h5py() -> ModuleType:
-    try:
+    with needed("HDF5 files need h5py", "h5"):
         import h5py
-    except ImportError as error:
-        raise InputError(f"HDF5 files need h5py. Install it with: {install_command('h5')}") from error
     module: ModuleType = h5py
     return module
 

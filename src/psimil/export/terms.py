@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.foundations.errors import InputError
-from psimil.foundations.extras import install_command
+from psimil.foundations.extras import needed
 
 Array = NDArray[Any]
 
@@ -143,13 +142,11 @@ class Term:
 
 def _onnx_package() -> Any:
     """The package onnx; refused where it is not installed."""
-    try:
+    with needed("ONNX files need onnx", "onnx"):
         import onnx
         import onnx.checker
         import onnx.helper
         import onnx.numpy_helper
-    except ImportError as error:
-        raise InputError(f"ONNX files need onnx. Install it with: {install_command('onnx')}") from error
     return onnx
 
 

@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from psimil.foundations.errors import InputError
-from psimil.foundations.extras import install_command
+from psimil.foundations.extras import needed
 from psimil.report.calls import NOTE, Words, referral_words, threshold_words
 from psimil.report.cases import bag_names, chosen_cases, worklist
 from psimil.report.numerals import probability
@@ -93,10 +93,8 @@ def render_report(results: ResultSet, choices: Choices | None = None, *, source:
 
 @cache
 def _template() -> Any:
-    try:
+    with needed("reports need Jinja2", "viewer"):
         from jinja2 import Environment, PackageLoader, StrictUndefined
-    except ImportError as error:
-        raise InputError(f"reports need Jinja2. Install it with: {install_command('viewer')}") from error
     environment = Environment(
         loader=PackageLoader("psimil.report"),
         autoescape=True,

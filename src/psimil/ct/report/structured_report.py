@@ -31,7 +31,7 @@ from psimil.ct.report.reported_scan import ReportedScan
 from psimil.ct.scans.purpose import SCHEME, Code
 from psimil.files.paths import as_path
 from psimil.foundations.errors import InputError, MissingFile
-from psimil.foundations.extras import install_command
+from psimil.foundations.extras import needed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -95,10 +95,8 @@ def read_report(path: str | Path) -> pd.DataFrame:
     import pandas as pd
 
     path = as_path(path)
-    try:
+    with needed("structured reports need pydicom", "ct"):
         from pydicom import dcmread
-    except ImportError:
-        raise InputError(f"structured reports need pydicom. Install it with: {install_command('ct')}") from None
     with quiet("pydicom"):
         try:
             content = dcmread(path).ContentSequence

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psimil.foundations.errors import InputError
-from psimil.foundations.extras import install_command
+from psimil.foundations.extras import needed
 from psimil.foundations.numbers import at_least
 from psimil.model.bag_order import links_of
 from psimil.model.bags import Bags
@@ -45,10 +45,8 @@ def require_torch() -> Any:
     >>> require_torch().__name__
     'torch'
     """
-    try:
+    with needed("attention MIL needs torch", "torch"):
         import torch
-    except ImportError as error:
-        raise InputError(f"attention MIL needs torch. Install it with: {install_command('torch')}") from error
     return torch
 
 
