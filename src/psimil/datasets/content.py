@@ -77,12 +77,8 @@ def write_content(path: Path, content: bytes) -> None:
     >>> path.read_text()
     'hello'
     """
-
-    def write(stream: BinaryIO) -> None:
-        stream.write(content)
-
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OutputError(f"cannot make the folder {path.parent}: {(error.strerror or str(error)).lower()}.") from error
-    atomic_write(path, write)
+    atomic_write(path, lambda stream: stream.write(content))

@@ -177,17 +177,20 @@ class PaperObjective:
 
 def unwhiten(gp: SparseGP, posterior: Posterior) -> tuple[Array, Array]:
     """Mean and covariance of q(u), u = L v, the constant mean kept as it is."""
-    M = len(gp.Z)
-    L = np.eye(gp.size)
-    L[:M, :M] = gp.L
+    L = _factor(gp)
     LU = L @ posterior.U
     return L @ posterior.m, LU @ LU.T
 
 
 def whiten(gp: SparseGP, m: Array, S: Array) -> Posterior:
     """q(v) under another kernel for the same q(u)."""
-    M = len(gp.Z)
-    L = np.eye(gp.size)
-    L[:M, :M] = gp.L
+    L = _factor(gp)
     half = solve_lower(cholesky(S).L, L)  # precision of v: L' S^-1 L
     return Posterior(solve_lower(L, m), cholesky(half.T @ half).L)
+
+
+def _factor(gp: SparseGP) -> Array:
+    """L, with 1 for the constant mean."""
+    L = np.eye(gp.size)
+    L[: len(gp.Z), : len(gp.Z)] = gp.L
+    return L
