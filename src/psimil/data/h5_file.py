@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from psimil.data.chunks import explained
 from psimil.foundations.errors import InputError
 from psimil.foundations.extras import needed
 
@@ -34,19 +35,14 @@ def read_h5_arrays(path: Path, needed: str, others: Collection[str] = ()) -> tup
         When h5py is not installed, or the file is damaged, lies about its size, or points to other files.
     """
     h5py = _h5py()
-    try:
-        with h5py.File(path, "r") as file:
-            if not _links(file, needed):
-                raise InputError(f'{path.name} has no dataset "{needed}". It has {", ".join(file) or "nothing"}.')
-            datasets = {key: _own_dataset(h5py, file, key, path.name) for key in (needed, *others) if _links(file, key)}
-            arrays = {key: np.asarray(dataset[()]) for key, dataset in datasets.items()}
-            attributes = {
-                name: np.asarray(value) for one in (file, *datasets.values()) for name, value in one.attrs.items()
-            }
-    except InputError:
-        raise
-    except Exception as error:  # h5py fails in many ways on a damaged or hostile file
-        raise InputError(f"{path.name} cannot be read as HDF5: {' '.join(str(error).split())}.") from error
+    with explained(path, "HDF5"), h5py.File(path, "r") as file:
+        if not _links(file, needed):
+            raise InputError(f'{path.name} has no dataset "{needed}". It has {", ".join(file) or "nothing"}.')
+        datasets = {key: _own_dataset(h5py, file, key, path.name) for key in (needed, *others) if _links(file, key)}
+        arrays = {key: np.asarray(dataset[()]) for key, dataset in datasets.items()}
+        attributes = {
+            name: np.asarray(value) for one in (file, *datasets.values()) for name, value in one.attrs.items()
+        }
     return arrays, {
         name: value for name, value in attributes.items() if value.dtype.kind in "iuf" and value.size <= LONGEST
     }
