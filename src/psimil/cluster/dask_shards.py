@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, Self, TypeVar
 
-from numpy.typing import NDArray
-
 from psimil.cluster.worker import StoredRows, received, run_shard, store_fingerprint
 from psimil.cluster.workforce import Dispatch, ShardJob, Workforce
+from psimil.foundations.arrays import Array
 from psimil.foundations.phases import tell
 from psimil.inference.shards import Shard, StreamedShards
 from psimil.model.bag_likelihoods import Labels
@@ -18,7 +17,6 @@ from psimil.model.bags import Bags
 from psimil.model.context import RowsInContext
 from psimil.model.densities import Density
 
-Array = NDArray[Any]
 Result = TypeVar("Result")
 
 RETRIES, TIMEOUT, PATIENCE = 3, 30.0, 60.0

@@ -7,10 +7,10 @@ from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from psimil.cluster.dask_shards import DaskShards
 from psimil.compute.numpy_backend import chunk_rows
+from psimil.foundations.arrays import Array
 from psimil.inference.predicted_ranges import RANGE_ROWS, layout_of, range_of
 from psimil.inference.shards import SHARD_ROWS, Shard, StreamedShards
 from psimil.inference.sparse_gp import latent_moments
@@ -23,7 +23,6 @@ from psimil.predictive.aggregates import joined
 from psimil.predictive.drawn import Drawn
 from psimil.predictive.prediction import Prediction
 
-Array = NDArray[Any]
 Result = TypeVar("Result")
 
 

@@ -19,6 +19,7 @@ from psimil.data.bagtable import ALL_OF_IT, Rows, TableOptions
 from psimil.data.chunks import chunk_rows, explained
 from psimil.data.columns import BagLabels, instance_labels
 from psimil.data.feature_columns import FeatureColumns
+from psimil.foundations.arrays import Array
 from psimil.foundations.errors import InputError
 from psimil.model.bags import Bags
 from psimil.model.features import as_real
@@ -29,7 +30,6 @@ MAX_RATIO = 1100  # of deflate, which numpy packs archives with
 BESIDE_X = ("bag_ids", "offsets", "ids", "y", "y_instances", "feature_names")
 KIND = "an npz archive"
 
-Array = NDArray[Any]
 Labels = tuple[Classes, NDArray[np.int64] | None]
 
 

@@ -12,6 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from psimil.data.bagtable import TableOptions
+from psimil.foundations.arrays import Array
 from psimil.foundations.errors import DataWarning, InputError
 from psimil.model.bag_checks import check_one_kind
 from psimil.model.labels import (
@@ -26,8 +27,6 @@ from psimil.model.labels import (
 )
 
 NUMERIC = "biuf"
-
-Array = NDArray[Any]
 
 
 class BagIds:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from psimil.data.columns import NUMERIC
 from psimil.data.feature_choice import Names, as_names, chosen_columns, drop_option, one_line
+from psimil.foundations.arrays import Array
 from psimil.foundations.errors import DataWarning, InputError
 
 NUMBER = re.compile(r"\s*[+-]?(\d+|\d{1,3}([., ']\d{3})+|(?=[.,]\d))([.,]\d*)?([eE][+-]?\d+)?\s*")
@@ -31,8 +32,6 @@ Seen = dict[int, tuple[int, str]]  # first row and value of each
 FEW = 8  # rows, or bags, whose order a measurement can follow by chance
 RARE = 1e-3  # chance at which that is no chance
 ROWS, BAGS = "the order of the rows", "the order or the number of the bag"
-
-Array = NDArray[Any]
 
 
 class FeatureColumns:

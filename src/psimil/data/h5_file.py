@@ -9,13 +9,11 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from psimil.data.chunks import explained
+from psimil.foundations.arrays import Array
 from psimil.foundations.errors import InputError
 from psimil.foundations.extras import needed
-
-Array = NDArray[Any]
 
 MAX_BYTES = 16 << 30
 LONGEST = 4  # numbers of an attribute that is kept

@@ -15,12 +15,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from psimil.data.chunks import explained
+from psimil.foundations.arrays import Array
 from psimil.foundations.errors import InputError
-
-Array = NDArray[Any]
 
 MAX_BYTES = 16 << 30
 PROGRAM_BYTES = 1 << 16  # a tensor is described in fewer than 200

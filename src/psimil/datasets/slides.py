@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from psimil.data.bagtable import Slide
 from psimil.data.chunks import read_csv
@@ -18,12 +18,11 @@ from psimil.data.torch_file import read_tensors
 from psimil.datasets.content import write_content
 from psimil.datasets.labelled import LabelledBags, OneBag, check_bags, checked_names, coordinates, together
 from psimil.files.paths import as_path
+from psimil.foundations.arrays import Array
 from psimil.foundations.errors import DataWarning, InputError, MissingFile
 from psimil.model.bags import Bags
 from psimil.model.features import as_real
 from psimil.model.labels import UNKNOWN, ZERO_ONE, Classes
-
-Array = NDArray[Any]
 
 FEATURES, COORDS = "features", "coords"
 SLIDE, LABEL = "slide_id", "label"

@@ -9,11 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from psimil.foundations.arrays import Array
 from psimil.foundations.extras import needed
-
-Array = NDArray[Any]
 
 OPSET, IR_VERSION = 18, 8  # those of 2022: runtimes of the years since know them
 LARGEST = float(np.finfo(np.float64).max)

@@ -10,12 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cython_blas, lapack, solve_triangular
 
+from psimil.foundations.arrays import Array
 from psimil.foundations.errors import NumericalFailure
-
-Array = NDArray[Any]
 
 JITTERS = (0.0, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4)
 SMALLEST_EIGENVALUE = 1e-9  # of the scale. Pivots say nothing: 1e-12 goes with an eigenvalue of 1e-17

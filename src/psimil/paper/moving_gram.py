@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from psimil.foundations.arrays import Array
 from psimil.model.kernels import RBF, Kernel
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from psimil.compute.numpy_backend import ordered_map, scratch
+from psimil.foundations.arrays import Array
 from psimil.foundations.linalg import cholesky, solve_lower, solve_upper
 from psimil.foundations.logistic import gauss_hermite
 from psimil.inference.shards import Shard
@@ -17,8 +16,6 @@ from psimil.inference.sparse_gp import Posterior, SparseGP
 from psimil.model.densities import jensen
 from psimil.paper.fourier_log_z import random_fourier
 from psimil.paper.moving_gram import MovingGram
-
-Array = NDArray[Any]
 
 SMALLEST_VARIANCE = 1e-12
 

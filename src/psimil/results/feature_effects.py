@@ -10,16 +10,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from psimil.compute.numpy_backend import single_threaded_blas
 from psimil.estimators.psi_vgpmil import PsiVGPMIL
+from psimil.foundations.arrays import Array
 from psimil.foundations.errors import InputError
 from psimil.inference.trained import TrainedModel
 from psimil.model.bags import Bags
 from psimil.model.context import context_names
-
-Array = NDArray[Any]
 
 MOST = 5  # features named per instance
 LIMIT = 5_000_000  # instances times features above which nothing is worked out

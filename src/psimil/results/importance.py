@@ -10,17 +10,15 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from sklearn.metrics import get_scorer
 from sklearn.pipeline import Pipeline
 
 from psimil.estimators.inputs import read_bags, read_random_state
+from psimil.foundations.arrays import Array
 from psimil.foundations.errors import InputError
 from psimil.foundations.numbers import at_least
 from psimil.model.bags import Bags
 from psimil.model.labels import values_of_bags
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True)

@@ -8,16 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from psimil.files.sealed import read_tensors, write_tensors
+from psimil.foundations.arrays import Array
 from psimil.foundations.errors import InputError
 from psimil.predictive.aggregates import AGGREGATES, BagMoments
 from psimil.predictive.drawn import Bounds
 from psimil.predictive.moments import InstanceMoments
 from psimil.predictive.prediction import Prediction
-
-Array = NDArray[Any]
 
 NAME = "results.safetensors"
 KIND = "results file"

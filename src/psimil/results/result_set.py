@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from psimil.files.paths import as_path
 from psimil.files.rundir import RunDirectory
 from psimil.files.sealed import MAX_BYTES
+from psimil.foundations.arrays import Array
 from psimil.foundations.errors import DataWarning, MissingFile
 from psimil.predictive.prediction import Prediction
 from psimil.predictive.prediction_table import estimate
@@ -21,8 +21,6 @@ from psimil.results.feature_effects import FeatureEffect
 from psimil.results.localisation import Localisation, Places
 from psimil.results.metrics import UNKNOWN, bag_metrics, instance_metrics
 from psimil.results.result_file import NAME, OBSTACLES, prediction_arrays, prediction_of, read_result, write_result
-
-Array = NDArray[Any]
 
 SHOWN = (
     "truth", "instance_truth", "positions", "images", "orientation", "features", "values", "effects", "own_effect",

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from psimil.data.bagtable import BagTable
 from psimil.files.paths import as_path
+from psimil.foundations.arrays import Array
 from psimil.foundations.errors import InputError
 from psimil.model.bag_checks import per_instance
 from psimil.model.bag_order import linked
@@ -35,8 +36,6 @@ from psimil.store.manifest import (
     read_manifest,
 )
 from psimil.store.rows import FileRows, SegmentedRows
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from psimil.foundations.arrays import Array
 from psimil.store.digest import BlockCheck
-
-Array = NDArray[Any]
 
 
 class SegmentedRows:

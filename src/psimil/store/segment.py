@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from psimil.foundations.arrays import Array
 from psimil.foundations.errors import InputError
 from psimil.model.features import as_real
 from psimil.model.labels import UNKNOWN
@@ -25,8 +25,6 @@ from psimil.store.manifest import (
     OFFSETS,
     Segment,
 )
-
-Array = NDArray[Any]
 
 
 class SegmentWriter:

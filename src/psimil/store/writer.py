@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from psimil.datasets.labelled import check_bags
+from psimil.foundations.arrays import Array
 from psimil.foundations.errors import InputError
 from psimil.foundations.numbers import at_least, unmasked
 from psimil.model.bags import Bags
@@ -22,8 +23,6 @@ from psimil.store.segment import SegmentWriter
 from psimil.store.transaction import Transaction
 
 ID_LENGTH = 1000
-
-Array = NDArray[Any]
 
 
 class StoreWriter:

@@ -21,6 +21,7 @@ from psimil.compute.numpy_backend import single_threaded_blas
 from psimil.ct.scans.scan import Scan, Slices, check_scans, places, slice_images
 from psimil.ct.scans.windows import WINDOWS, Window, check_windows
 from psimil.estimators.inputs import read_random_state
+from psimil.foundations.arrays import Array
 from psimil.foundations.errors import InputError, NotFitted
 from psimil.foundations.extras import needed
 from psimil.foundations.phases import tell
@@ -29,7 +30,6 @@ from psimil.model.bags import Bags
 if TYPE_CHECKING:
     from psimil.ct.network.weights import Weights
 
-Array = NDArray[Any]
 Scans = Iterable[Scan | Slices | Array]
 
 AT_A_TIME = 16  # slices that one thread works on

@@ -10,16 +10,15 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from psimil.ct.network.attcnn import AttCNN
 from psimil.ct.scans.purpose import UNNAMED, Purpose
 from psimil.ct.scans.windows import Window
 from psimil.files.sealed import Tensors, checksum, read_tensors, write_tensors
+from psimil.foundations.arrays import Array
 from psimil.foundations.errors import InputError, ModelFileError
 
-Array = NDArray[Any]
 Layout = dict[str, tuple[tuple[int, ...], str]]  # shape and dtype by name
 
 KIND = "AttCNN weights"

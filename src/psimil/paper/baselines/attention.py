@@ -7,16 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
+from psimil.foundations.arrays import Array
 from psimil.foundations.errors import InputError
 from psimil.foundations.numbers import above_zero, at_least
 from psimil.model.bags import Bags
 from psimil.paper.baselines.classifier import BagClassifier
 from psimil.paper.baselines.network import GatedAttention, Smoothing, as_tensors, require_torch
-
-Array = NDArray[Any]
 
 
 @dataclass(eq=False, repr=False)

@@ -23,8 +23,8 @@ from math import prod, sqrt
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from psimil.foundations.arrays import Array
 from psimil.foundations.errors import InputError
 from psimil.foundations.extras import needed
 from psimil.foundations.numbers import at_least
@@ -33,8 +33,6 @@ from psimil.model.bags import Bags
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
-
-Array = NDArray[Any]
 
 
 def require_torch() -> Any:
