@@ -10,6 +10,7 @@ from psimil.cluster.worker import StoredRows, received, run_shard, store_fingerp
 from psimil.cluster.workforce import Dispatch, ShardJob, Workforce
 from psimil.foundations.phases import tell
 from psimil.inference.shards import Shard, StreamedShards
+from psimil.model.bag_likelihoods import Labels
 from psimil.model.bag_ranges import BagRange
 from psimil.model.bags import Bags
 from psimil.model.context import RowsInContext
@@ -63,9 +64,9 @@ class DaskShards:
 
     in_memory = None  # only sums over shards can be had
 
-    def coupled(self, J: float) -> Self:
-        """The same with links J times as strong."""
-        self._see(self.shards.coupled(J))
+    def labelled(self, labels: Labels) -> Self:
+        """The same with other labels of the same bags."""
+        self._see(self.shards.labelled(labels))
         return self
 
     def _see(self, shards: StreamedShards) -> None:

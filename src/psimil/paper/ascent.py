@@ -18,7 +18,7 @@ from psimil.paper.label_posteriors import GIVEN
 from psimil.paper.natural_steps import global_update
 from psimil.paper.passes import Bound, Local, Statistics, run_pass
 
-GROWTH, LARGEST_WEIGHT = 1.2, 6.0  # of over-relaxed steps; chosen on training bags, see docs/derivations.md
+GROWTH, LARGEST_WEIGHT = 1.2, 6.0  # of over-relaxed steps; chosen on training bags, see docs/mathematics/derivations.md
 
 
 @dataclass(frozen=True)
