@@ -9,10 +9,9 @@ from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
 from psimil.data.feature_choice import Names
+from psimil.foundations.arrays import Array
 from psimil.model.bags import Bags
 from psimil.model.labels import ZERO_ONE, Classes
-
-Array = NDArray[Any]
 
 BAG = "bag"  # column of the bag ids, unless another is named
 USUAL = 256.0  # pixels of a patch that nothing is known about

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from psimil.export.terms import (
     Term,
@@ -22,8 +21,6 @@ from psimil.export.terms import (
 from psimil.foundations.logistic import WIDE, gauss_hermite, trapezoid
 from psimil.predictive.aggregates import TINY
 from psimil.predictive.moments import NARROW, TINY_MEAN
-
-Array = NDArray[Any]
 
 
 class Estimate(NamedTuple):

@@ -9,12 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from psimil.foundations.errors import InputError
-from psimil.foundations.extras import install_command
-
-Array = NDArray[Any]
+from psimil.foundations.arrays import Array
+from psimil.foundations.extras import needed
 
 OPSET, IR_VERSION = 18, 8  # those of 2022: runtimes of the years since know them
 LARGEST = float(np.finfo(np.float64).max)
@@ -147,13 +144,11 @@ class Term:
 
 def _onnx_package() -> Any:
     """The package onnx; refused where it is not installed."""
-    try:
+    with needed("ONNX files need onnx", "onnx"):
         import onnx
         import onnx.checker
         import onnx.helper
         import onnx.numpy_helper
-    except ImportError as error:
-        raise InputError(f"ONNX files need onnx. Install it with: {install_command('onnx')}") from error
     return onnx
 
 
