@@ -135,11 +135,20 @@ def test_the_index_of_a_data_frame_is_refused_until_it_is_dropped(write, read, d
         read(path, features=["*"])
 
 
-def test_commas_at_the_end_of_lines_make_columns_without_names(write, read):
-    path = write("bag,f,,\na,1.5,,\nb,2.5,,\n")
-    with pytest.raises(InputError, match="column 3 has no name"):
-        read(path)
-    assert read(path, drop=[""]) == (["f"], [[1.5], [2.5]])
+def test_commas_at_the_end_of_lines_make_no_columns(write, read):
+    for rows in ("a,1.5,,\nb,2.5,,\n", "a,1.5\nb,2.5,\n"):
+        assert read(write("bag,f,,\n" + rows)) == (["f"], [[1.5], [2.5]])
+
+
+def test_columns_without_a_name_that_have_values_are_refused(write, read):
+    for rows in ("a,1.5,7,\nb,2.5,,\n", "a,1.5,7,\n" + "b,2.5,7,\n" * 3):
+        path = write("bag,f,,\n" + rows)
+        with pytest.raises(InputError, match="column 3 has no name"):
+            read(path)
+        assert read(path, drop=[""])[1][:2] == [[1.5], [2.5]]
+    rows = "a,1.5,\n" * 4 + "b,2.5,7\n"
+    with pytest.raises(InputError, match=r"bags.csv: (a column at the end|column 3) has .*no name"):
+        read(write("bag,f,\n" + rows))
 
 
 # Numbers and text in one column

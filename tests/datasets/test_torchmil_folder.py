@@ -152,6 +152,12 @@ def test_a_bag_has_one_split(folder, line, message):
         read_torchmil(folder, "test", features="resnet50")
 
 
+def test_splits_that_are_not_utf8_are_refused_with_the_line(folder):
+    (folder / "splits.csv").write_bytes("bag_name,split\nMüller,test\n".encode("latin-1"))
+    with pytest.raises(InputError, match=r"^splits.csv cannot be read as CSV: line 2 is not UTF-8\. Save the file as"):
+        read_torchmil(folder, "test", features="resnet50")
+
+
 def test_spaces_in_splits_do_not_drop_bags(folder):
     whole = read_torchmil(folder, "train", features="resnet50").bags.ids.tolist()
     path = folder / "splits.csv"

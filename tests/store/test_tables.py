@@ -135,7 +135,7 @@ def test_text_columns_are_left_out_with_a_warning(write):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("", "cannot be read as CSV: No columns to parse"),
+        ("", "cannot be read as CSV: it is empty. Give it a header and rows."),
         ("bag,f\n", "has no rows: 0 bags. Give at least 1 bag"),
         ("id,f\n1,2\n", 'bags.csv has no column "bag". Columns: id, f'),
         ("bag,label\n1,0\n", "no numeric feature column"),
