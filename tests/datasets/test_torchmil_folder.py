@@ -131,6 +131,10 @@ def test_coordinates_of_other_instances_are_refused(tmp_path, rows):
         read_torchmil(folder)
     with pytest.raises(InputError, match=r"coords/ID_03.npy has shape"):
         import_bags(folder, tmp_path / "store")
+    for far in (1e308, np.nan):
+        np.save(folder / "coords" / "ID_03.npy", np.full(len(bags[3]), far))
+        with pytest.raises(InputError, match=r"coords/ID_03.npy holds numbers that are no positions along a bag"):
+            read_bags(folder, features="resnet50")
     np.save(folder / "coords" / "ID_03.npy", np.zeros((len(bags[3]), 2)))
     with pytest.raises(InputError, match="along one axis, others along several"):
         read_torchmil(folder)

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from psimil.data.bagtable import ALL_OF_IT, Rows, TableOptions
+from psimil.data.bagtable import ALL_OF_IT, FARTHEST, Rows, TableOptions
 from psimil.data.columns import NUMERIC, BagIds, BagLabels, as_labels, as_numbers, instance_labels
 from psimil.data.feature_choice import one_line
 from psimil.data.feature_columns import FeatureColumns
@@ -119,6 +119,9 @@ class Table:
         if len(missing):
             row = rows_before + missing[0] + 1
             raise InputError(f'column "{column}" must hold a position in every row, row {row} has none.')
+        if len(far := np.flatnonzero(np.abs(positions) > FARTHEST)):
+            value = f"{positions[far[0]]:g} in row {rows_before + far[0] + 1}"
+            raise InputError(f'column "{column}" holds {value}, which is no position. Mend it or name another column.')
         return positions
 
     def _refuse_labels_among(self, features: list[Any]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.data.bagtable import ALL_OF_IT, TableOptions
+from psimil.data.bagtable import ALL_OF_IT, FARTHEST, TableOptions
 from psimil.data.chunks import explained_text
 from psimil.data.feature_choice import as_names
 from psimil.datasets.labelled import INSTANCE_LABELS, OneBag, checked_names
@@ -78,7 +78,11 @@ class TorchmilFolder:
         if places.ndim not in (1, 2) or (X.ndim and len(places) != len(X)):
             shape = f"{self._coords}/{name}.npy has shape {places.shape}"
             raise InputError(f"{shape}, expected one row for each of {len(X)} instances.")
-        return places.ravel() if places.ndim == 1 or places.shape[1] == 1 else None
+        if places.ndim == 2 and places.shape[1] > 1:
+            return None
+        if not (np.abs(places) <= FARTHEST).all():
+            raise InputError(f"{self._coords}/{name}.npy holds numbers that are no positions along a bag. Mend them.")
+        return places.ravel()
 
     def _folder(self, asked: str | None, *usual: str) -> str | None:
         """The folder that was asked for, or the first of the usual ones that is there."""
