@@ -83,6 +83,19 @@ def test_names_that_fit_nothing(write, read, options, message):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("options", [{"features": ["bag", "f1"]}, {"label": "bag"}, {"instance_label": "bag"}])
+def test_ids_of_bags_are_nothing_else(write, read, options):
+    """A column of ids as a feature was refused as numbers that are text, or learned by heart."""
+    path = write(frame().assign(bag=range(len(frame()))).to_csv(index=False))
+    with pytest.raises(InputError, match=r'^bags.csv: column "bag" holds the ids of bags and cannot be anything else'):
+        read(path, **options)
+
+
+def test_a_column_called_label_may_hold_the_ids(write, read):
+    path = write(frame().drop(columns="label").rename(columns={"bag": "label"}).to_csv(index=False))
+    assert read(path, bag="label")[0] == ["f1", "f2", "z"]
+
+
 def test_numbers_are_names_like_any_other(write, read):
     table = frame().rename(columns={"f1": "0", "f2": "1", "z": "2"})
     path = write(table[["bag", "2", "0", "1", "label"]].to_csv(index=False))

@@ -126,6 +126,9 @@ class Table:
 
     def _refuse_labels_among(self, features: list[Any]) -> None:
         """Labels that are needed may not be features, too; of a prediction, a column called like them may be one."""
+        bag, roles = self._options.bag, (self._label, self._instance_label, self._options.position)
+        if bag in features or bag in roles:
+            raise InputError(f'{self._name}: column "{bag}" holds the ids of bags and cannot be anything else, too.')
         for column in (self._label, self._instance_label):
             if column is not None and column in features and not self._options.labels_optional:
                 raise InputError(f'{self._name}: column "{column}" holds labels and cannot be a feature, too.')
@@ -137,5 +140,6 @@ class Table:
                 raise InputError(f'{self._name} has no column "{column}". Columns: {columns}.')
         if not chunk.columns.is_unique:
             raise InputError(f'{self._name} has more than one column "{chunk.columns[chunk.columns.duplicated()][0]}".')
-        self._label = self._label or (LABEL if LABEL in chunk.columns else None)
-        self._instance_label = self._instance_label or (INSTANCE_LABEL if INSTANCE_LABEL in chunk.columns else None)
+        there = set(chunk.columns) - {self._options.bag}
+        self._label = self._label or (LABEL if LABEL in there else None)
+        self._instance_label = self._instance_label or (INSTANCE_LABEL if INSTANCE_LABEL in there else None)
