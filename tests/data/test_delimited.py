@@ -82,6 +82,7 @@ def test_ids_keep_their_commas(write, tmp_path):
         ("bag,Größe\na,1\n".encode("latin-1"), "line 1 is not UTF-8."),
         (b"bag,f\n" + b"a,1\n" * 40000 + "Müller,1\n".encode("cp1252"), "line 40002 is not UTF-8."),
         ("bag,f\na,1\n".encode("utf-16"), "line 1 is not UTF-8."),
+        ("bag,f\na,1,2,3\nMüller,1\n".encode("latin-1"), "line 3 is not UTF-8."),
     ],
 )
 def test_what_cannot_be_read_right_is_refused(write, tmp_path, content, message):

@@ -176,6 +176,11 @@ def not_utf8(lines: Iterable[bytes]) -> str:
     return f'line {number} is not UTF-8. Save the file as UTF-8, in Excel as "CSV UTF-8"'
 
 
+def _not_utf8(path: Path) -> str:
+    with _opener(path)(path, "rb") as lines:
+        return not_utf8(lines)
+
+
 def _is_utf8(line: bytes) -> bool:
     try:
         line.decode("utf-8")
@@ -199,8 +204,7 @@ def explained_text(path: Path, layout: Layout | None = None) -> Iterator[None]:
         try:
             yield
         except UnicodeDecodeError as error:
-            with _opener(path)(path, "rb") as lines:
-                raise ValueError(not_utf8(lines)) from error
+            raise ValueError(_not_utf8(path)) from error
         except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
             misfit = "" if layout is None else _misfit(path, layout, open_quote="EOF inside string" in str(error))
             raise ValueError(misfit or str(error)) from error
@@ -285,4 +289,6 @@ def _misfit(path: Path, layout: Layout, *, open_quote: bool = False) -> str:
             begins, ends = ends + 1, line
     except csv.Error:  # the rest of the file as one cell is too long
         begins = ends + 1
+    except UnicodeDecodeError:
+        return _not_utf8(path)
     return f"the quotation mark in line {begins} is not closed. Close or remove it" if open_quote else ""
