@@ -65,31 +65,31 @@ coverage: $(DEV)  ## All tests but the slow ones, with branch coverage
 bench: $(DEV)  ## Run every benchmark; each ends with one JSON line
 	@set -e; for script in benchmarks/bench_*.py; do echo "== $$script"; $(BIN)/python "$$script"; done
 
-reproduction: $(DEV)  ## Write docs/reproduction.md from results/
-	$(BIN)/python scripts/write_reproduction.py results docs/reproduction.md
+reproduction: $(DEV)  ## Write docs/results/reproduction.md from results/
+	$(BIN)/python scripts/write_reproduction.py results docs/results/reproduction.md
 
-scaling: $(DEV)  ## Write the table of docs/scaling.md from results/benchmarks.jsonl
-	$(BIN)/python scripts/write_benchmarks.py results/benchmarks.jsonl docs/scaling.md
+scaling: $(DEV)  ## Write the table of docs/results/scaling.md from results/benchmarks.jsonl
+	$(BIN)/python scripts/write_benchmarks.py results/benchmarks.jsonl docs/results/scaling.md
 
-security: $(DEV)  ## Write the table of docs/security.md from fuzz/campaigns.json
-	$(BIN)/python scripts/write_fuzzing.py fuzz/campaigns.json docs/security.md
+security: $(DEV)  ## Write the table of docs/trust/security.md from fuzz/campaigns.json
+	$(BIN)/python scripts/write_fuzzing.py fuzz/campaigns.json docs/trust/security.md
 
-mutants: $(DEV)  ## Write the tables of docs/testing.md from docs/mutants.csv
-	$(BIN)/python scripts/write_mutants.py docs/mutants.csv docs/testing.md
+mutants: $(DEV)  ## Write the tables of docs/trust/testing.md from docs/trust/mutants.csv
+	$(BIN)/python scripts/write_mutants.py docs/trust/mutants.csv docs/trust/testing.md
 
-gap: $(DEV)  ## Measure the gap of the posteriors, write docs/inference-gap.md; DATA=folder adds RSNA, CQ500 and MNIST
+gap: $(DEV)  ## Measure the gap of the posteriors, write docs/mathematics/inference-gap.md; DATA=folder adds RSNA, CQ500 and MNIST
 	$(ONE_THREAD) $(BIN)/python scripts/write_gap.py docs $(if $(DATA),--data $(DATA))
 
-bound-order: $(DEV)  ## Measure whether the bound orders kernels, write docs/bound-order.md; DATA=folder adds all but MUSK1
+bound-order: $(DEV)  ## Measure whether the bound orders kernels, write docs/mathematics/bound-order.md; DATA=folder adds all but MUSK1
 	$(ONE_THREAD) $(BIN)/python scripts/write_bound_order.py docs $(if $(DATA),--data $(DATA))
 
-novelty: $(DEV)  ## Measure novelty and referral, write docs/far-from-the-data.md; DATA=folder adds all but MUSK1
+novelty: $(DEV)  ## Measure novelty and referral, write docs/trust/far-from-the-data.md; DATA=folder adds all but MUSK1
 	$(ONE_THREAD) $(BIN)/python scripts/write_novelty.py docs $(if $(DATA),--data $(DATA))
 
-neighbours: $(DEV)  ## Measure links between slices and context of bags, write docs/neighbours-and-context.md; needs DATA=folder
+neighbours: $(DEV)  ## Measure links between slices and context of bags, write docs/mathematics/neighbours-and-context.md; needs DATA=folder
 	$(ONE_THREAD) $(BIN)/python scripts/write_neighbours.py docs --data $(DATA)
 
-assumption: $(DEV)  ## Put models through tests of the MIL assumption, write docs/mil-assumption.md
+assumption: $(DEV)  ## Put models through tests of the MIL assumption, write docs/trust/mil-assumption.md
 	$(ONE_THREAD) $(BIN)/python scripts/write_assumption.py docs
 
 conformance: $(DEV) $(DICOM)  ## Put written DICOM objects through dciodvfy, PixelMed's DicomSRValidator, dsrdump and Orthanc

@@ -1,4 +1,4 @@
-"""How a pass grows with N, M, D and shrinks with workers: slopes on logarithmic axes, as a table for docs/scaling.md.
+"""How a pass grows with N, M, D and shrinks with workers: slopes on logarithmic axes, for docs/results/scaling.md.
 
 A pass in memory keeps V between passes; a streamed pass works K_xz out again in every shard. Sizes are taken in turns,
 and the slope is that of a line through the logarithms of the fastest runs. Workers are those of a local Dask cluster,

@@ -16,7 +16,7 @@ from mkdocs.utils import get_relative_url
 from tutorial import page_of
 
 ROOT = Path(__file__).parents[1]
-PICTURE = re.compile(r"\]\(\.\./(results/[^)\s]+\.png)\)")
+PICTURE = re.compile(r"\]\(\.\./(\.\./results/[^)\s]+\.png)\)")
 TUTORIAL = re.compile(r"(\]\((?:\.\./)?tutorials/[\w-]+)\.ipynb\)")
 RUN = os.environ.get("PSIMIL_TUTORIALS") != "unrun"
 SHIM, VENDORED = (

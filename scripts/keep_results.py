@@ -2,7 +2,7 @@
 
 Run from the root of a checkout: ``python scripts/keep_results.py RUNS RESULTS --data DIR``.
 RUNS holds the run directories of ``psimil reproduce``; ``scripts/write_reproduction.py`` turns RESULTS into
-docs/reproduction.md.
+docs/results/reproduction.md.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 ``python scripts/mutate.py --mutants 250 --seed 0`` from the root of a checkout. Every mutant runs in a forked child
 that gets the changed text of one module from an import hook; no file of the source is written. Results go to
-docs/mutants.csv as they come: a stopped run goes on where it was, ``--again`` runs the survivors once more.
+docs/trust/mutants.csv as they come: a stopped run goes on where it was, ``--again`` runs the survivors once more.
 
 A child sees the tests that ``mutation_tests.py`` names, in that order, without those that alone take longer than
 ``LONGEST``, up to ``BUDGET`` seconds of unmutated time, then the doctests of the module. Programs that a test starts
@@ -37,7 +37,7 @@ from mutation_tests import files_for
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "psimil"
-RESULTS = ROOT / "docs" / "mutants.csv"
+RESULTS = ROOT / "docs" / "trust" / "mutants.csv"
 COLUMNS = ("file", "line", "column", "operator", "after", "before", "result", "seconds")
 STUDY = ("first", "why")  # the result of the first run, and a word by hand on what survives
 HEAVY = ("numpy", "scipy.optimize", "scipy.stats", "sklearn.cluster", "sklearn.model_selection", "pandas", "joblib")

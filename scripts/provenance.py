@@ -51,6 +51,12 @@ def filled(template: Path, values: Mapping[str, str]) -> str:
     return text
 
 
+def write_page(path: Path, text: str) -> None:
+    """Write a page, and the folder of its section where it is not there yet."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    atomic_write(path, lambda stream: stream.write(text.encode()))
+
+
 def merged(path: Path, found: pd.DataFrame, order: Sequence[str]) -> pd.DataFrame:
     """The rows of a table with those of the data sets found put in place of older ones, in the order of the page."""
     if path.exists():

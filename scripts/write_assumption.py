@@ -1,4 +1,4 @@
-"""Put models through the tests of the multiple instance assumption, and write docs/mil-assumption.md.
+"""Put models through the tests of the multiple instance assumption, and write docs/trust/mil-assumption.md.
 
 Run from the root of a checkout: ``python scripts/write_assumption.py docs`` measures and writes all of it (about a
 quarter of an hour, with torch installed); ``--only false_frequency`` measures some of it again; ``--page-only`` writes
@@ -21,9 +21,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from assumption.measuring import BASELINES, MODELS, AssumptionSettings, trap_rows
 from gap.page import facts_lines, markdown
-from provenance import filled, keep_facts, merged, provenance, read_facts
+from provenance import filled, keep_facts, merged, provenance, read_facts, write_page
 
-from psimil.files.atomic import atomic_write
 from psimil.files.csv_table import write_table
 from psimil.testing import TRAPS, TrapScores
 
@@ -81,7 +80,7 @@ def main() -> None:
         facts = {key: {**facts, name: known}[key] for key in TRAPS if key in {**facts, name: known}}
         keep_facts(written, facts)
     text = page(pd.read_csv(table), facts)
-    atomic_write(arguments.docs / "mil-assumption.md", lambda stream: stream.write(text.encode()))
+    write_page(arguments.docs / "trust" / "mil-assumption.md", text)
 
 
 if __name__ == "__main__":

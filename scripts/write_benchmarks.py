@@ -1,6 +1,7 @@
-"""Write the table of docs/scaling.md from results/benchmarks.jsonl; no figure in it is typed by hand.
+"""Write the table of docs/results/scaling.md from results/benchmarks.jsonl; no figure in it is typed by hand.
 
-Run from the root of a checkout: ``python scripts/write_benchmarks.py results/benchmarks.jsonl docs/scaling.md``.
+Run from the root of a checkout:
+``python scripts/write_benchmarks.py results/benchmarks.jsonl docs/results/scaling.md``.
 Benchmarks add their lines themselves: ``PSIMIL_RECORD=results/benchmarks.jsonl python benchmarks/bench_pass.py``.
 """
 

@@ -1,4 +1,4 @@
-"""Measure whether the bound orders kernels as held-out bags do, and write docs/bound-order.md about it.
+"""Measure whether the bound orders kernels as held-out bags do, and write docs/mathematics/bound-order.md about it.
 
 Run from the root of a checkout: ``python scripts/write_bound_order.py docs --data FOLDER`` measures and writes all of
 it (about an hour); ``--only musk1`` measures some data sets again and keeps the others; ``--page-only`` writes the page
@@ -22,9 +22,8 @@ from bound_order.measuring import OrderSettings, order_rows
 from bound_order.page import page
 from bound_order.problems import EMBEDDED, PROBLEMS
 from bound_order.ranking import averaged, summary
-from provenance import keep_facts, merged, provenance, read_facts
+from provenance import keep_facts, merged, provenance, read_facts, write_page
 
-from psimil.files.atomic import atomic_write
 from psimil.files.csv_table import write_table
 from psimil.foundations.errors import DataWarning
 
@@ -62,7 +61,7 @@ def main() -> None:
         facts = {key: facts[key] for key in PROBLEMS if key in facts}
         keep_facts(written, facts)
     text = page(*(pd.read_csv(folder / f"{table}.csv") for table in TABLES), facts)
-    atomic_write(arguments.docs / "bound-order.md", lambda stream: stream.write(text.encode()))
+    write_page(arguments.docs / "mathematics" / "bound-order.md", text)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""Write the table of fuzzing of docs/security.md from fuzz/campaigns.json; no figure in it is typed by hand.
+"""Write the table of fuzzing of docs/trust/security.md from fuzz/campaigns.json; no figure in it is typed by hand.
 
-Run from the root of a checkout: ``python scripts/write_fuzzing.py fuzz/campaigns.json docs/security.md``.
+Run from the root of a checkout: ``python scripts/write_fuzzing.py fuzz/campaigns.json docs/trust/security.md``.
 """
 
 from __future__ import annotations

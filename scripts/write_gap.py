@@ -1,4 +1,4 @@
-"""Measure the gap between the posteriors of a fit and the exact one, and write docs/inference-gap.md about it.
+"""Measure the gap between the posteriors of a fit and the exact one, and write docs/mathematics/inference-gap.md.
 
 Run from the root of a checkout: ``python scripts/write_gap.py docs --data FOLDER`` measures, draws and writes all
 of it (about an hour); ``--only real`` measures one part again and keeps the others; ``--page-only`` writes the page and
@@ -18,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from gap.figures import draw_all
 from gap.page import page
 from gap.parts import PARTS, QUICK, TABLES, Settings, measure, read_tables
+from provenance import write_page
 
 from psimil.files.atomic import atomic_write
 
@@ -46,7 +47,7 @@ def main() -> None:
     tables = read_tables(folder)
     draw_all(tables, folder)
     text = page(tables, {name: facts[name] for name in PARTS})
-    atomic_write(arguments.docs / "inference-gap.md", lambda stream: stream.write(text.encode()))
+    write_page(arguments.docs / "mathematics" / "inference-gap.md", text)
 
 
 if __name__ == "__main__":

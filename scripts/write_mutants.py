@@ -1,6 +1,6 @@
-"""Write the tables of mutation of docs/testing.md from docs/mutants.csv; no figure in them is typed by hand.
+"""Write the tables of mutation of docs/trust/testing.md from docs/trust/mutants.csv; no figure is typed by hand.
 
-Run from the root of a checkout: ``python scripts/write_mutants.py docs/mutants.csv docs/testing.md``.
+Run from the root of a checkout: ``python scripts/write_mutants.py docs/trust/mutants.csv docs/trust/testing.md``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Measure what links between slices and the context of bags bring, and write docs/neighbours-and-context.md.
+"""Measure what links between slices and context of bags bring, and write docs/mathematics/neighbours-and-context.md.
 
 Run from the root of a checkout: ``python scripts/write_neighbours.py docs --data FOLDER`` measures and writes all of it
 (about a quarter of an hour); ``--only musk1`` measures some of it again; ``--page-only`` writes the page again from the
@@ -21,9 +21,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from gap.page import facts_lines, markdown
 from neighbours.measuring import CLASSIC, WAYS, NeighbourSettings, classic_rows, scan_rows
-from provenance import filled, keep_facts, merged, provenance, read_facts
+from provenance import filled, keep_facts, merged, provenance, read_facts, write_page
 
-from psimil.files.atomic import atomic_write
 from psimil.files.csv_table import write_table
 from psimil.foundations.errors import DataWarning
 
@@ -82,7 +81,7 @@ def main() -> None:
     tables = [folder / f"neighbours-{kind}.csv" for kind in ("scans", "classic")]
     if all(path.exists() for path in tables):
         text = page(*map(pd.read_csv, tables), facts)
-        atomic_write(arguments.docs / "neighbours-and-context.md", lambda stream: stream.write(text.encode()))
+        write_page(arguments.docs / "mathematics" / "neighbours-and-context.md", text)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Measure what a model does far from its data and what its referrals catch, and write docs/far-from-the-data.md.
+"""Measure what a model does far from its data and what its referrals catch, and write docs/trust/far-from-the-data.md.
 
 Run from the root of a checkout: ``python scripts/write_novelty.py docs --data FOLDER`` measures and writes all of it
 (about half an hour); ``--only musk1`` measures some data sets again and keeps the others; ``--page-only`` writes the
@@ -20,9 +20,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from novelty.cases import CASES, EMBEDDED, LEFT_OUT
 from novelty.measuring import NoveltySettings, case_rows
 from novelty.page import page
-from provenance import keep_facts, merged, provenance, read_facts
+from provenance import keep_facts, merged, provenance, read_facts, write_page
 
-from psimil.files.atomic import atomic_write
 from psimil.files.csv_table import write_table
 
 SCRIPTS = ("scripts/write_novelty.py", "scripts/novelty")
@@ -56,7 +55,7 @@ def main() -> None:
         facts = {key: facts[key] for key in CASES if key in facts}
         keep_facts(written, facts)
     text = page(*(pd.read_csv(folder / f"{table}.csv") for table in TABLES), facts)
-    atomic_write(arguments.docs / "far-from-the-data.md", lambda stream: stream.write(text.encode()))
+    write_page(arguments.docs / "trust" / "far-from-the-data.md", text)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""Write docs/reproduction.md from committed result files; no score in it is typed by hand.
+"""Write docs/results/reproduction.md from committed result files; no score in it is typed by hand.
 
-Run from the root of a checkout: ``python scripts/write_reproduction.py results docs/reproduction.md``.
+Run from the root of a checkout: ``python scripts/write_reproduction.py results docs/results/reproduction.md``.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ def seconds(rows: pd.DataFrame) -> str:
 def pictures(results: Path, name: str) -> str:
     """The kept figures."""
     found = sorted((results / name / "figures").glob("*.png"))
-    return "\n".join(f"![{p.stem}](../results/{name}/figures/{p.name})" for p in found) + "\n" if found else ""
+    return "\n".join(f"![{p.stem}](../../results/{name}/figures/{p.name})" for p in found) + "\n" if found else ""
 
 
 def hemorrhage(results: Path) -> str:

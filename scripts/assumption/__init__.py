@@ -1,1 +1,1 @@
-"""The parts of docs/mil-assumption.md."""
+"""The parts of docs/trust/mil-assumption.md."""

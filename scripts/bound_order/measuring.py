@@ -16,7 +16,7 @@ from psimil import VGPMIL
 from psimil.compute.numpy_backend import single_threaded_blas
 from psimil.foundations.logistic import antithetic_draws
 from psimil.inference.draws import Draws
-from psimil.inference.kernel_learning import tilted_sum
+from psimil.inference.evidence import tilted_sums
 from psimil.inference.out_of_bag import log_predictive
 from psimil.inference.shards import Shard
 from psimil.inference.trained import TrainedModel
@@ -77,7 +77,7 @@ def fresh_scores(model: TrainedModel, bags: Bags, y: Array, draws: int, seed: in
     noise = Draws.shared(antithetic_draws(model.gp.size, draws, seed))
     found, v = iterate_at(shard, model.gp, q, noise), noise.of(q)
     assert found.local is not None  # one shard in memory
-    tilted = tilted_sum(shard, model.gp, v, found.local)
+    tilted, _ = tilted_sums(shard, model.gp, v, found.local)
     evidence = replace(found, sums=replace(found.sums, tilted=tilted)).log_evidence
     prior, own = np.square(v.blocks[0]).sum(axis=0), np.square(noise.blocks[0]).sum(axis=0)
     log_weights = found.sums.likelihood[0] - 0.5 * (prior - own) - np.log(np.diag(q.R)).sum()

@@ -1,4 +1,4 @@
-"""docs/bound-order.md from the tables that were measured."""
+"""docs/mathematics/bound-order.md from the tables that were measured."""
 
 from __future__ import annotations
 

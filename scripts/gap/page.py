@@ -1,4 +1,4 @@
-"""docs/inference-gap.md from the tables that were measured."""
+"""docs/mathematics/inference-gap.md from the tables that were measured."""
 
 from __future__ import annotations
 

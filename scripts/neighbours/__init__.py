@@ -1,1 +1,1 @@
-"""The parts of docs/neighbours-and-context.md."""
+"""The parts of docs/mathematics/neighbours-and-context.md."""

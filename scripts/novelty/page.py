@@ -1,4 +1,4 @@
-"""docs/far-from-the-data.md from the tables that were measured."""
+"""docs/trust/far-from-the-data.md from the tables that were measured."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from psimil.foundations.logistic import antithetic_draws
 from psimil.inference import sparse_gp
 from psimil.inference.bag_pass import run_bag_pass
 from psimil.inference.draws import Draws
-from psimil.inference.kernel_learning import NaturalSites, evidence_gradient, tilted_sum
+from psimil.inference.evidence import NaturalSites, evidence_gradient, tilted_sums
 from psimil.inference.sampled import GradientTask
 from psimil.inference.sparse_gp import SparseGP
 from psimil.inference.variational import iterate_at
@@ -153,7 +153,7 @@ def test_what_the_search_for_a_kernel_asks_of_a_device_equals_that_of_numpy(kern
         one = iterate_at(shard, gp, q, noise)
         follows = NaturalSites.of(shard, one).posterior(shard, gp)
         found.append((
-            evidence_gradient(shard, one), follows.m, follows.R, tilted_sum(shard, gp, noise.of(q), one.local)
+            evidence_gradient(shard, one), follows.m, follows.R, tilted_sums(shard, gp, noise.of(q), one.local)[0]
         ))  # fmt: skip
     for ours, theirs in zip(*found, strict=True):
         np.testing.assert_allclose(theirs, ours, rtol=1e-9, atol=1e-10)

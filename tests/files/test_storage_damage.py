@@ -227,7 +227,7 @@ SCHEMA = {
     "context": (fact("context", "bag"), "context is 'bag'."),
     "context, features": (fact("context", True), "features are not those of instances in context."),
     "context, evidence": (fact("context_evidence", [1.0]), "the evidence for context is not two numbers."),
-    "version": (header("format", 5), "made by version 5, this is version 4."),
+    "version": (header("format", 6), "made by version 6, this is version 5."),
     "names": (header("feature_names", ["a"]), "features need as many different names."),
     "names, kind": (header("feature_names", 3), "the names of the features are not text."),
     "one class": (header("classes", [1, 1]), "classes are not two different labels."),

@@ -10,9 +10,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLES = {
-    "write_benchmarks.py": ("results/benchmarks.jsonl", "docs/scaling.md"),
-    "write_fuzzing.py": ("fuzz/campaigns.json", "docs/security.md"),
-    "write_mutants.py": ("docs/mutants.csv", "docs/testing.md"),
+    "write_benchmarks.py": ("results/benchmarks.jsonl", "docs/results/scaling.md"),
+    "write_fuzzing.py": ("fuzz/campaigns.json", "docs/trust/security.md"),
+    "write_mutants.py": ("docs/trust/mutants.csv", "docs/trust/testing.md"),
 }
 
 

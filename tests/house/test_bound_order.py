@@ -22,7 +22,7 @@ def written(docs, *arguments):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", ["write_bound_order.py", str(docs), *arguments])
         runpy.run_path(str(ROOT / "scripts" / "write_bound_order.py"), run_name="__main__")
-    return (docs / "bound-order.md").read_text(encoding="utf-8")
+    return (docs / "mathematics" / "bound-order.md").read_text(encoding="utf-8")
 
 
 def rows_of(bound, held_out, fold=0):

@@ -65,15 +65,15 @@ def test_contract_checks_properties_and_bad_inputs_are_counted(request):
 def test_what_other_runs_left_is_read(tmp_path):
     assert recorded(tmp_path) == []
     (tmp_path / "fuzz").mkdir()
-    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "trust").mkdir(parents=True)
     runs = [
         {"target": "urls", "executions": 3},
         {"target": "dicom", "executions": 1},
         {"target": "urls", "executions": 4},
     ]
     (tmp_path / "fuzz" / "campaigns.json").write_text(json.dumps(runs))
-    (tmp_path / "docs" / "mutants.csv").write_text("name,result\na,killed\nb,survived\nc,killed\n")
+    (tmp_path / "docs" / "trust" / "mutants.csv").write_text("name,result\na,killed\nb,survived\nc,killed\n")
     assert recorded(tmp_path) == [
         "fuzz/campaigns.json, executions: urls 7, dicom 1",
-        "docs/mutants.csv: 2 killed, 1 survived",
+        "docs/trust/mutants.csv: 2 killed, 1 survived",
     ]

@@ -118,6 +118,14 @@ def test_tests_and_scripts_that_a_page_names_exist(page):
         assert (ROOT / name).is_file(), name
 
 
+def test_what_source_and_pages_name_in_docs_exists():
+    sources = [path for folder in ("src", "scripts", "benchmarks", "examples", "tests", "fuzz")
+               for path in sorted((ROOT / folder).rglob("*.py"))]  # fmt: skip
+    for path in [*sources, *PAGES, ROOT / "Makefile", ROOT / "fuzz" / "README.md"]:
+        for name in re.findall(r"\bdocs/[\w/-]+\.(?:md|ipynb|csv|png)\b", text_of(path)):
+            assert (ROOT / name).is_file(), f"{name_of(path)}: {name}"
+
+
 def test_make_targets_exist():
     targets = set(re.findall(r"^([a-z-]+):", text_of(ROOT / "Makefile"), re.MULTILINE))
     for page in PAGES:
@@ -128,10 +136,33 @@ def test_make_targets_exist():
 # The site
 
 
+NAVIGATION = re.compile(r"^( *)- ([^:\n]+):(?: (\S+\.md))?$", re.MULTILINE)
+
+
+def navigation():
+    """The pages of the site, in order: the section that each stands in, "" at the top, and its path in docs."""
+    section = ""
+    for indent, title, path in NAVIGATION.findall(text_of(ROOT / "mkdocs.yml").split("\nnav:\n")[1]):
+        section = section if len(indent) > 2 else "" if path else title
+        if path:
+            yield section, path
+
+
 def test_every_page_is_in_the_navigation_of_the_site():
-    listed = re.findall(r"^ +- [^:\n]+: (\S+\.md)$", text_of(ROOT / "mkdocs.yml"), re.MULTILINE)
+    listed = [path for _, path in navigation()]
     assert len(listed) == len(set(listed))
     assert set(listed) == {page.relative_to(DOCS).with_suffix(".md").as_posix() for page in PAGES[1:]}
+
+
+@pytest.mark.parametrize(("section", "path"), list(navigation()), ids=lambda name: name or "top")
+def test_a_page_lies_in_the_folder_that_its_section_names(section, path):
+    folder = section.lower().replace(" ", "-")
+    assert Path(path).parent == Path(folder)
+
+
+def test_only_pages_of_no_section_lie_at_the_top():
+    found = {path.name for path in DOCS.iterdir() if path.is_file() and not path.name.startswith(".")}
+    assert found == {path for section, path in navigation() if not section}
 
 
 def test_formulas_are_drawn_without_a_network():

@@ -31,7 +31,7 @@ def written(docs, *arguments):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", ["write_gap.py", str(docs), *arguments])
         runpy.run_path(str(ROOT / "scripts" / "write_gap.py"), run_name="__main__")
-    return (docs / "inference-gap.md").read_text(encoding="utf-8")
+    return (docs / "mathematics" / "inference-gap.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +71,7 @@ def test_a_part_measured_again_leaves_the_others_as_they_are(quick):
 
 def test_the_page_says_what_the_tables_say(copied):
     found = written(copied, "--page-only")
-    assert found == (ROOT / "docs" / "inference-gap.md").read_text(encoding="utf-8")
+    assert found == (ROOT / "docs" / "mathematics" / "inference-gap.md").read_text(encoding="utf-8")
     assert "<!--" not in found and "Left out" not in found
 
 

@@ -1,4 +1,4 @@
-"""docs/notation.md leads from every equation of the paper to a function whose docstring names that equation."""
+"""docs/mathematics/notation.md leads from every equation of the paper to a function whose docstring names it."""
 
 import ast
 import re
@@ -9,7 +9,7 @@ import pytest
 import psimil
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "notation.md"
+PAGE = ROOT / "docs" / "mathematics" / "notation.md"
 SOURCE = Path(psimil.__file__).parent
 ROW = re.compile(r"^\| \((\d+)\) \| .* \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
 CITED = re.compile(r"Eqs?\. ((?:\(?\d+\)?(?:, | and | to )?)+)")

@@ -29,7 +29,7 @@ def written(docs, *arguments):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", ["write_novelty.py", str(docs), *arguments])
         runpy.run_path(str(ROOT / "scripts" / "write_novelty.py"), run_name="__main__")
-    return (docs / "far-from-the-data.md").read_text(encoding="utf-8")
+    return (docs / "trust" / "far-from-the-data.md").read_text(encoding="utf-8")
 
 
 def test_a_quick_run_writes_tables_and_page(tmp_path):

@@ -1,4 +1,4 @@
-"""docs/reproduction.md says what results/ says: written again, it does not change."""
+"""docs/results/reproduction.md says what results/ says: written again, it does not change."""
 
 import runpy
 import sys
@@ -19,12 +19,12 @@ def written(results, target, monkeypatch):
 
 def test_the_page_is_up_to_date(tmp_path, monkeypatch):
     found = written(RESULTS, tmp_path / "page.md", monkeypatch)
-    assert found == (ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8")
+    assert found == (ROOT / "docs" / "results" / "reproduction.md").read_text(encoding="utf-8")
     assert "<!--" not in found
 
 
 def test_the_page_follows_the_rows(tmp_path, monkeypatch):
-    before = (ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8")
+    before = (ROOT / "docs" / "results" / "reproduction.md").read_text(encoding="utf-8")
     for path in (RESULTS / "datasets.csv", *sorted((RESULTS / "musk1").rglob("*"))):
         target = tmp_path / "results" / path.relative_to(RESULTS)
         if path.is_dir():

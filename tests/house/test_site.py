@@ -39,7 +39,7 @@ def site(tmp_path_factory):
 def test_the_reference_can_be_read_at_1366_pixels(site):
     with chromium() as browser:
         page = browser.new_page(viewport={"width": 1366, "height": 900})
-        for path in sorted((site / "api").glob("*.html")):
+        for path in sorted((site / "reference").glob("*.html")):
             page.goto(path.as_uri())
             found = page.evaluate(MEASURE)
             assert found["over"] <= 0, path.name

@@ -9,10 +9,11 @@ import pytest
 from chained import dense_curvature, dense_V, joint, log_factor, make_chained, sign_of
 from problems import labellings, make, offsets_of
 from psimil.foundations.logistic import antithetic_draws
-from psimil.inference import coupling, kernel_learning
+from psimil.inference import coupling, evidence
 from psimil.inference.coupling import CENTRE, DEVIATION, MOST, learn_coupling
 from psimil.inference.draws import Draws
-from psimil.inference.kernel_learning import NaturalSites, evidence_gradient, learn_kernel, noise_of, settled
+from psimil.inference.evidence import NaturalSites, evidence_gradient, noise_of, settled
+from psimil.inference.kernel_learning import learn_kernel
 from psimil.inference.variational import newton
 from psimil.model.kernels import RBF, Linear
 
@@ -22,7 +23,7 @@ CHAINS = (3, 5, 4, 6)
 @pytest.fixture
 def to_the_end(monkeypatch):
     """Steps until nothing is left."""
-    monkeypatch.setattr(kernel_learning, "ENOUGH", 1e-12)
+    monkeypatch.setattr(evidence, "ENOUGH", 1e-12)
 
 
 def noise_for(gp, count=1024):
@@ -45,7 +46,7 @@ def exact_evidence(problem, gp):
 def test_the_estimate_is_close_to_the_integral_over_v(strength):
     sizes = CHAINS * 3
     problem, gp = make_chained(5, sizes, M=2, bias=1.0, residual="projected", variance=2.0, links=None)
-    problem = problem.coupled(strength)
+    problem = coupling.coupled(problem, strength)
     found = settled(problem, gp, newton(problem, gp, np.zeros(3)), noise_for(gp), steps=40)
     assert found.log_evidence == pytest.approx(exact_evidence(problem, gp), abs=0.04)
 
@@ -145,13 +146,13 @@ def learned():
 
 def score(shard, start, noise, J):
     """log p(T) and the prior of J, with q(v) at rest."""
-    found = settled(shard.coupled(J), start.gp, start.posterior, noise, steps=15)
+    found = settled(coupling.coupled(shard, J), start.gp, start.posterior, noise, steps=15)
     return found.log_evidence - 0.5 * ((J - CENTRE) / DEVIATION) ** 2
 
 
 def test_the_coupling_is_the_best_of_a_fine_grid(learned, monkeypatch):
     """Within a tenth of a nat. Labels of bags say little of J, so that it need not be the one of the data."""
-    monkeypatch.setattr(kernel_learning, "ENOUGH", 1e-5)
+    monkeypatch.setattr(evidence, "ENOUGH", 1e-5)
     for shard, start, noise, record, J in learned:
         grid = np.arange(0.0, 2.6, 0.25)
         scores = [score(shard, start, noise, one) for one in grid]
@@ -159,7 +160,7 @@ def test_the_coupling_is_the_best_of_a_fine_grid(learned, monkeypatch):
         assert score(shard, start, noise, J) > max(scores) - 0.1
         assert abs(J - grid[np.argmax(scores)]) < 0.4
         assert record.gp is start.gp
-        again = settled(shard.coupled(J), start.gp, record.posterior, noise, steps=1)
+        again = settled(coupling.coupled(shard, J), start.gp, record.posterior, noise, steps=1)
         assert again.log_evidence == pytest.approx(record.log_evidence, abs=0.1)
 
 

@@ -22,6 +22,7 @@ from problems import log_psi, make, name, offsets_of
 from psimil.compute.numpy_backend import NUMPY
 from psimil.foundations.logistic import antithetic_draws
 from psimil.inference.bag_pass import bag_pass_over, run_bag_pass
+from psimil.inference.coupling import coupled
 from psimil.inference.draws import Draws
 from psimil.inference.sampled import GradientTask
 from psimil.inference.shards import StreamedShards
@@ -245,7 +246,7 @@ def test_links_of_no_strength_are_independent_labels_bit_by_bit(tilted):
     draws = Draws.shared(antithetic_draws(gp.size, 8, seed=0))
     linked = run_bag_pass(problem, gp, draws, tilted=tilted)[1]
     expected = run_bag_pass(independent, gp, draws, tilted=tilted)
-    sites, sums = run_bag_pass(problem.coupled(0.0), gp, draws, tilted=tilted)
+    sites, sums = run_bag_pass(coupled(problem, 0.0), gp, draws, tilted=tilted)
     assert sites.chains == ()
     for field in ("gradient", "diagonal", "vector", "pi"):
         np.testing.assert_array_equal(getattr(sites, field), getattr(expected[0], field))
@@ -260,7 +261,7 @@ def test_a_shard_is_coupled_without_a_trace_and_by_products_of_strengths():
     problem, gp = many()
     draws, before = Draws.shared(antithetic_draws(gp.size, 4, seed=0)), problem.labels.links.copy()
     first = run_bag_pass(problem, gp, draws)[1]
-    twice = problem.coupled(0.5).coupled(3.0)
+    twice = coupled(coupled(problem, 0.5), 3.0)
     np.testing.assert_allclose(twice.labels.links, 1.5 * before)
     tripled = replace(problem, labels=replace(problem.labels, links=1.5 * before))
     assert_same(run_bag_pass(twice, gp, draws)[1], run_bag_pass(tripled, gp, draws)[1])

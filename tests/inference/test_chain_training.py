@@ -250,7 +250,7 @@ def test_a_calibration_of_chains_is_refused_in_words_and_none_is_made_unasked(ca
 
 def test_another_word_for_labels_is_refused():
     bags, y, _ = data()
-    with pytest.raises(InputError, match="labels must be one of 'independent', 'chain'"):
+    with pytest.raises(InputError, match="labels must be one of None, 'shared', 'independent', 'chain'"):
         chain(labels="ring").fit(bags, y)
 
 

@@ -7,16 +7,10 @@ import pytest
 
 from problems import make
 from psimil.foundations.logistic import antithetic_draws
-from psimil.inference import kernel_learning
+from psimil.inference import evidence, kernel_learning
 from psimil.inference.draws import Draws
-from psimil.inference.kernel_learning import (
-    CLEARLY,
-    SMOOTHER,
-    NaturalSites,
-    evidence_gradient,
-    learn_kernel,
-    settled,
-)
+from psimil.inference.evidence import NaturalSites, evidence_gradient, settled
+from psimil.inference.kernel_learning import CLEARLY, SMOOTHER, learn_kernel
 from psimil.inference.sparse_gp import SparseGP
 from psimil.inference.variational import newton
 from psimil.model.kernels import RBF, Constant, Linear, Matern52
@@ -34,7 +28,7 @@ START = RBF(2.0, 1.0)
 @pytest.fixture
 def to_the_end(monkeypatch):
     """Steps until nothing is left."""
-    monkeypatch.setattr(kernel_learning, "ENOUGH", 1e-12)
+    monkeypatch.setattr(evidence, "ENOUGH", 1e-12)
 
 
 def differences(value, x, h=0.05):

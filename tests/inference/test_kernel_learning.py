@@ -9,17 +9,8 @@ from psimil.foundations.logistic import antithetic_draws
 from psimil.foundations.phases import LEARNING, following
 from psimil.inference import kernel_learning
 from psimil.inference.draws import Draws
-from psimil.inference.kernel_learning import (
-    EVALUATIONS,
-    PRIOR_DEVIATION,
-    REACH,
-    SMOOTHER,
-    NaturalSites,
-    Profile,
-    evidence_gradient,
-    learn_kernel,
-    settled,
-)
+from psimil.inference.evidence import NaturalSites, evidence_gradient, settled
+from psimil.inference.kernel_learning import EVALUATIONS, PRIOR_DEVIATION, REACH, SMOOTHER, Profile, learn_kernel
 from psimil.inference.sparse_gp import SparseGP
 from psimil.inference.variational import divergence, iterate_at, newton
 from psimil.model.kernels import RBF, Linear, Matern32

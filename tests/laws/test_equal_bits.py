@@ -1,4 +1,4 @@
-"""What is equal to the last bit and what to rounding, as docs/reliability.md says: on every processor."""
+"""What is equal to the last bit and what to rounding, as docs/trust/reliability.md says: on every processor."""
 
 from dataclasses import replace
 from itertools import product

@@ -185,7 +185,8 @@ def test_without_log_z_nothing_bounds_the_gamma_model():
     assert bare[-1] > 10
 
 
-COPIES = [  # density, N, v, then mu, L with the true log Z, L with Jensen's, log p(T): docs/derivations.md, section 10
+# density, N, v, then mu, L with the true log Z, L with Jensen's, log p(T): docs/mathematics/derivations.md, section 10
+COPIES = [
     (GammaMixture(1.0, 1.0), 10, 0.5, -0.470, -5.956, -5.348, -5.849),
     (GammaMixture(1.0, 4.0), 10, 0.5, -1.236, -4.399, -4.398, -4.308),
     (GammaMixture(1.0, 4.0), 10, 5.0, -20.19, -0.938, 13.05, -0.693),

@@ -109,7 +109,7 @@ def test_value_equals_dense_algebra(bias, density, residual):
 
 @pytest.mark.parametrize("residual", ["full", "projected"])
 def test_log_z_of_jensen_is_that_of_the_model(residual):
-    """docs/derivations.md, section 10: the prior variance is k_nn + b^2, or |v_n|^2 + b^2 for the projected model."""
+    """docs/mathematics/derivations.md, section 10: the prior variance is k_nn + b^2, |v_n|^2 + b^2 if projected."""
     J, gp, _ = objective(residual=residual, bias=1.3, density=GammaMixture(1.0, 1.5), log_z="none")
     model = dense(J.shard, gp)
     prior = np.einsum("nm,mk,nk->n", model.A, model.K, model.A) + model.k

@@ -109,7 +109,7 @@ def counted(counts):
 
 def recorded(root):
     """Lines for what ran at another time and left a file: fuzz campaigns and mutants."""
-    lines, campaign, mutants = [], root / "fuzz" / "campaigns.json", root / "docs" / "mutants.csv"
+    lines, campaign, mutants = [], root / "fuzz" / "campaigns.json", root / "docs" / "trust" / "mutants.csv"
     if campaign.is_file():
         totals = Counter()
         for run in json.loads(campaign.read_text()):
@@ -118,5 +118,6 @@ def recorded(root):
     if mutants.is_file():
         with mutants.open(newline="") as file:
             outcomes = Counter(row["result"] for row in csv.DictReader(file))
-        lines.append("docs/mutants.csv: " + ", ".join(f"{n} {outcome}" for outcome, n in sorted(outcomes.items())))
+        found = ", ".join(f"{n} {outcome}" for outcome, n in sorted(outcomes.items()))
+        lines.append(f"docs/trust/mutants.csv: {found}")
     return lines

@@ -88,9 +88,9 @@ class DaskShards:
         """Whether single precision does for what is worked out for every instance and draw."""
         return self.shards.single
 
-    def coupled(self, J: float) -> Self:
-        """The same with links J times as strong; nothing of them has been sent yet."""
-        self.shards, self.scattered = self.shards.coupled(J), {}
+    def labelled(self, labels: Labels) -> Self:
+        """The same with other labels of the same bags; nothing of them has been sent yet."""
+        self.shards, self.scattered = self.shards.labelled(labels), {}
         return self
 
     def map(self, task: Callable[[Shard], Result], ranges: Iterable[BagRange] | None = None) -> Iterator[Result]:

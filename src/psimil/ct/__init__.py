@@ -1,4 +1,4 @@
-"""Head CT: from a folder of DICOM files to slice probabilities (docs/ct.md).
+"""Head CT: from a folder of DICOM files to slice probabilities (docs/how-to/ct.md).
 
 Reading (`read_series`, `index_folder`), windows (`apply_windows`), the attention CNN (`AttCNN`, `FeatureExtractor`) and
 the whole way (`CTPipeline`). Names are loaded on first use, so that reading does not wait for torch.

@@ -44,7 +44,7 @@ class CTPipeline(ClassifierMixin, BaseEstimator):
     gp : the estimator that learns from the features, which is cloned; None is VGPMIL(labels="chain"), in which slices
         tend to be what their neighbours are.
     epochs, patience, validation, device, checkpoint, callback : of the CNN, see :class:`FeatureExtractor`.
-    joint_epochs : epochs of joint training after the CNN's own, 0 for none (docs/ct.md).
+    joint_epochs : epochs of joint training after the CNN's own, 0 for none (docs/how-to/ct.md).
     random_state : seed of everything, of ``gp`` too where its own random_state is None.
     purpose : what label 1 means, as reports and pages say it; None leaves it unnamed.
 

@@ -77,7 +77,7 @@ CONSTRAINTS: dict[str, Constraint] = {
     "inducing": _one_of("kmeans_by_label", "kmeans", "greedy_variance"),
     "H": _real("a number > 0", lambda v: v > 0),
     "label_posterior": _one_of("exact", "mean_field", "max"),
-    "labels": _one_of("independent", "chain"),
+    "labels": _one_of(None, "shared", "independent", "chain"),
     "mean": _one_of("constant", "zero"),
     "residual": _one_of("projected", "full", "unit"),
     "posterior": _one_of(None, "variational", "sampled", "augmented"),
@@ -107,8 +107,8 @@ CONSTRAINTS: dict[str, Constraint] = {
 }
 
 # Defaults that depend on the posterior; tol is of the bound per bag, or of q(v)
-OF_AUGMENTED: dict[str, Any] = {"calibrate": "auto", "tol": 5e-4}
-OF_VARIATIONAL: dict[str, Any] = {"calibrate": False, "tol": 2e-3}
+OF_AUGMENTED: dict[str, Any] = {"calibrate": "auto", "tol": 5e-4, "labels": "independent"}
+OF_VARIATIONAL: dict[str, Any] = {"calibrate": False, "tol": 2e-3, "labels": "shared"}
 
 # Values of earlier versions, and what stands in their place: said in errors, and put into parameters of older files
 RENAMED: dict[tuple[str, str], Any] = {
@@ -195,6 +195,8 @@ def options_of(parameters: dict[str, Any], n_features: int) -> Options:
     _check_together(parameters, posterior)
     values = {f.name: parameters[f.name] for f in fields(Options) if f.name in parameters} | {"posterior": posterior}
     usual = OF_AUGMENTED if posterior == "augmented" else OF_VARIATIONAL
+    if parameters["hyperparameters"] is None:  # nothing is learned beside q(v) unless it is asked for
+        usual = usual | {"labels": "independent"}
     values |= {name: value for name, value in usual.items() if parameters[name] is None}
     if parameters["inducing_points"] is not None:
         Z, D = as_real(parameters["inducing_points"], "inducing_points"), n_features
@@ -231,8 +233,9 @@ def _check_together(given: dict[str, Any], posterior: str) -> None:
             f"the likelihood of {density!r} grows without bound, so that its posterior runs away. "
             'Use posterior="augmented", or another density.'
         )
-    if given["labels"] == "chain" and augmented:
-        raise InputError('labels="chain" needs posterior="variational" or "sampled", and a density that has them.')
+    if given["labels"] in ("chain", "shared") and augmented:
+        needs = 'posterior="variational" or "sampled", and a density that has them'
+        raise InputError(f'labels="{given["labels"]}" needs {needs}.')
     if given["labels"] == "chain" and given["calibrate"]:  # it would look at instances one by one
         raise InputError(
             f'labels="chain" has no calibration, got calibrate={given["calibrate"]!r}: scale and shift would be '

@@ -50,8 +50,10 @@ class PsiVGPMIL(OnlineLearning, BagPredictor, Parameters):
         Bag likelihood, Eq. (4); ``inf`` means that bag labels are right.
     label_posterior : {"exact", "mean_field", "max"}, default "exact"
         q(y): the closed form, Eq. (25), or the surrogate of the authors' code.
-    labels : {"independent", "chain"}, default "independent"
-        Whether labels of neighbours tend to agree, in the order of :meth:`Bags.in_order`, or else of rows.
+    labels : {"shared", "independent", "chain"}, default None
+        Given f, labels of a bag share as much noise as is learned with the kernel, or none; in a "chain", neighbours
+        tend to agree, in the order of :meth:`Bags.in_order`, or else of rows. None is "shared" where the kernel is
+        learned, but "independent" for "augmented".
     mean : {"constant", "zero"}, default "constant"
         Prior mean of the latent function.
     residual : {"projected", "full", "unit"}, default "projected"

@@ -30,7 +30,9 @@ from psimil.model.kernels import Kernel
 from psimil.model.labels import ZERO_ONE, Classes
 from psimil.version import VERSION
 
-FORMAT = 4  # 1 had no feature_names and classes; 1 and 2 took instances of a bag for independent; 3 had no context
+FORMAT = (
+    5  # 1 had no feature_names and classes; 1 and 2 took instances of a bag for independent; 3 no context, 4 no sharing
+)
 MAX_TENSORS = 64
 PROBES = 4
 FACTOR_ERROR = 1e-9  # of K_zz: a factor leaves some 1e-14, on another processor, too
@@ -83,7 +85,7 @@ def load_model(path: str | os.PathLike[str]) -> ModelFile:
         header = {"feature_names": None, "classes": [0, 1], **header}
     if header["format"] < FORMAT and isinstance(header.get("model"), dict):
         absent = {"joint": False, "novelty": None, "referral": None, "chains": None} if header["format"] < 3 else {}
-        later = {"coupling": 0.0, "context": False, "context_evidence": None}
+        later = {"coupling": 0.0, "sharing": 0.0, "context": False, "context_evidence": None}
         header["model"] = {**later, **absent, **header["model"]}
     expected = {"format", "library", "parameters", "model", "feature_fingerprint", "training_counts"}
     expected |= {"feature_names", "classes"}

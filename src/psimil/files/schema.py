@@ -17,6 +17,7 @@ from psimil.model.context import PARTS
 from psimil.model.densities import GammaMixture, HyperbolicSecant, SmoothLaplace, StudentT
 from psimil.model.kernels import RBF, Columns, Constant, Kernel, Linear, Matern32, Matern52, Sum
 from psimil.model.scaling import Scaling
+from psimil.model.shared_labels import MOST_SHARING
 from psimil.paper.published import ClippedGammaMixture, UnitSparseGP
 from psimil.predictive.aggregates import AGGREGATES
 from psimil.predictive.moments import Calibration
@@ -45,7 +46,7 @@ CHOICES = {
     "joint": (True, False),
     "context": (True, False),
 }
-MOST = {"jitter": 1e300, "bias": 1e6, "coupling": 100.0}
+MOST = {"jitter": 1e300, "bias": 1e6, "coupling": 100.0, "sharing": MOST_SHARING}
 OTHERS = {
     "kernel", "calibration", "threshold", "instance_threshold", "seed", "novelty", "referral", "chains",
     "context_evidence",
@@ -89,6 +90,7 @@ def model_tensors(model: TrainedModel) -> tuple[dict[str, Array], dict[str, Any]
         "referral": None if model.referral is None else asdict(model.referral),
         "chains": None if model.chains is None else without_draws(model.chains),
         "coupling": model.coupling,
+        "sharing": model.sharing,
         "context": model.context,
         "context_evidence": None if model.context_evidence is None else list(model.context_evidence),
     }
@@ -160,7 +162,7 @@ def model_from(tensors: dict[str, Array], facts: dict[str, Any]) -> TrainedModel
             facts["bias"],
             "full" if unit else facts["residual"],
         )
-        same = ("aggregate", "dtype", "expectation", "seed", "joint", "coupling", "context")
+        same = ("aggregate", "dtype", "expectation", "seed", "joint", "coupling", "sharing", "context")
         return TrainedModel(
             Scaling(tensors["feature_location"], tensors["feature_scale"], tensors.get("feature_directions")),
             gp,

@@ -1,6 +1,6 @@
 """One pass over a shard: what its bags say about q(v), as expectations over draws of v.
 
-For draws v_s of q(v) = N(m, S) and every bag b with f_s = V_b v_s (docs/derivations.md):
+For draws v_s of q(v) = N(m, S) and every bag b with f_s = V_b v_s (docs/mathematics/derivations.md):
 
     likelihood_s = sum_b log p(T_b | f_s)        its mean is the first term of the bound
     g, d, r                                      per instance, the sites of :mod:`psimil.inference.sites`
@@ -55,7 +55,7 @@ class BagBound:
 class BagSums:
     """Sums over bags: curvature (M, M) and gradient (M,) in v, log-likelihoods (K, S) of the draws, and log Z.
 
-    ``tilted`` is the sum of log E[p_b / s_b], where the pass was a tilted one.
+    ``tilted`` is the sum of log E[p_b / s_b], where the pass was a tilted one; ``by_sharing`` its derivative by tau.
 
     Examples
     --------
@@ -69,6 +69,7 @@ class BagSums:
     likelihood: Array
     log_z: float
     tilted: float = 0.0
+    by_sharing: float = 0.0
 
     def __add__(self, other: BagSums) -> BagSums:
         """The sums over two sets of bags."""

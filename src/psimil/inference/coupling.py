@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.inference.kernel_learning import noise_of, settled
+from psimil.inference.evidence import noise_of, settled
 from psimil.inference.shards import Shard
 from psimil.inference.sparse_gp import Posterior, SparseGP
 from psimil.inference.variational import Iterate, mode
@@ -37,7 +37,7 @@ def learn_coupling(shard: Shard, gp: SparseGP, start: Posterior | None, seed: in
     if len(gp.Z) > POINTS:
         gp = gp.rebuilt(gp.kernel, gp.Z[:: -(-len(gp.Z) // POINTS)])
         start = None
-    noise, centre = noise_of(gp, seed), shard.coupled(CENTRE)
+    noise, centre = noise_of(gp, seed), coupled(shard, CENTRE)
     start = mode(centre, gp) if start is None else start
     found = {CENTRE: settled(centre, gp, start, noise, SETTLING)}
 
@@ -47,7 +47,7 @@ def learn_coupling(shard: Shard, gp: SparseGP, start: Posterior | None, seed: in
     def tried(J: float) -> float:
         if J not in found:
             last = found[min(found, key=lambda other: abs(other - J))]
-            found[J] = settled(shard.coupled(J), gp, last.posterior, noise, SETTLING)
+            found[J] = settled(coupled(shard, J), gp, last.posterior, noise, SETTLING)
         return score(J)
 
     J = CENTRE
@@ -62,6 +62,11 @@ def learn_coupling(shard: Shard, gp: SparseGP, start: Posterior | None, seed: in
         tried(top := float(-0.5 * curve[1] / curve[0]) if curve[0] < 0 else J)
         J = max(J, top, key=score)
     return found[J], J
+
+
+def coupled(shard: Shard, J: float) -> Shard:
+    """The same bags with links J times as strong."""
+    return shard.labelled(shard.labels.coupled(J))
 
 
 def learned_coupling(history: Sequence[Mapping[str, Any]]) -> float:

@@ -1,22 +1,19 @@
 """The kernel by log p(T): quasi-Newton steps on its parameters, with q(v) taken along.
 
-The estimate L of log p(T) hardly changes with the sites, whose best choice it is; so it depends on the kernel through V
-alone. With gradient g and curvature Lambda of the sites, dL/dV = g m' - Lambda V S, and V = K_xz L^-T, L L' = K_zz:
-
-    dL/dK_xz = dL/dV L^-1,
-    dL/dK_zz = -L^-T sym(lower((dL/dV)' V)) L^-1,    lower halving the diagonal.
-
 Every evaluation takes q(v) a few steps further for the new kernel, from where the last one left it. Parameters are
 learned under a normal prior on their logarithms, without which few bags have kernels that explain every one of them by
 itself. log p(T) may have two optima, one of wiggly functions and one of smooth ones, hardly different for the bags at
 hand but not for those of another hospital; so the smooth one is taken unless the other is clearly better. A length
 scale of its own for every feature is many parameters for few bags; so a common one is learned first, from which they
 part under a prior that keeps them close.
+
+How much noise labels share, tau of :mod:`psimil.model.shared_labels`, is learned with the kernel where that is asked
+for. It has an exponential prior: labels stay independent where data say little about it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -24,22 +21,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psimil.foundations.errors import NumericalFailure
-from psimil.foundations.linalg import floored, solve_lower
-from psimil.foundations.logistic import antithetic_draws
 from psimil.foundations.phases import LEARNING, tell
 from psimil.inference.draws import Draws
+from psimil.inference.evidence import NaturalSites, evidence_gradient, noise_of, settled
 from psimil.inference.shards import Shard
-from psimil.inference.sites import Curvature, GaussianSites, tilt
 from psimil.inference.sparse_gp import Posterior, SparseGP
-from psimil.inference.variational import FLOOR, Iterate, Stage, climb, iterate_at, mode
-from psimil.model.bag_ranges import BagRange
+from psimil.inference.variational import Iterate, iterate_at, mode
+from psimil.model.shared_labels import MOST_SHARING
 
 Array = NDArray[Any]
 
 REACH = np.log(100.0)  # no parameter leaves its start by more than this factor
 EVALUATIONS, INNER_STEPS = 32, 4
-ENOUGH = 3e-3  # nats per direction that q(v) may be from its fixed point
-DRAWS = 64  # which all bags share
 USUAL = 4  # evaluations that a search takes, about
 WORTHWHILE = 0.5  # nats that a step must promise
 HOPELESS = 3.0  # times what its last step gained, by which a search may be behind and still go on
@@ -48,74 +41,16 @@ FIRST_RADIUS, LAST_RADIUS = 1.0, 0.1  # largest step of a log parameter, and the
 PRIOR_DEVIATION = 1.5  # of log parameters around their start
 SMOOTHER = 4.0  # times longer are length scales that count as smooth
 PARTING_DEVIATION = 0.5  # of the length scales of features around a common one
-
-
-def tilted_sum(shard: Shard, gp: SparseGP, draws: Draws, sites: GaussianSites) -> float:
-    """The sum of log E_q[p_b / s_b] over the bags of a shard."""
-    V, v = shard.features(gp, shard.blocks[0])[0], draws.blocks[0]
-
-    def part(bags: BagRange) -> float:
-        labels = shard.labels.chunk(bags.first, bags.last)
-        f = shard.backend.products(V[bags.rows], v).astype(shard.precision, copy=False)
-        found, some = shard.likelihood.derivatives(f, labels), sites.taken(bags.rows, shard.precision)
-        df, sign = f - f.mean(axis=0), shard.likelihood.sign(labels).astype(f.dtype)
-        tilted = tilt(found, some, df, some.curvature.times(df, labels, sign), labels, shard.likelihood)
-        return float(shard.instance_weights[bags.rows] @ tilted.log_means)
-
-    return sum(shard.backend.map(part, draws.ranges(shard, shard.blocks[0])))
-
-
-def evidence_gradient(shard: Shard, found: Iterate) -> Array:
-    """(P,) gradient of log p(T) by the log parameters of the kernel, from the sums and sites of a pass.
-
-    Sites kept, log p(T) changes with V alone, by dL/dV = g m' - Lambda V S.
-    """
-    gp, q, sites, labels = found.gp, found.posterior, found.local, shard.labels
-    assert sites is not None  # one shard in memory
-    w, M, sign = shard.instance_weights, len(gp.Z), shard.likelihood.sign(labels)
-    V = shard.backend.on_host(shard.features(gp, shard.blocks[0])[0])
-    curved = sites.curvature.times(V.T, labels, sign)  # (Lambda V)'
-    left = w[:, None] * np.column_stack([sites.gradient, curved.T])
-    by_K = np.vstack([q.m[:M], -q.S[:, :M]]) @ gp.L_inverse_T.T  # dL/dK_xz = dL/dV L^-1
-    K = shard.backend.features(gp, shard.X, whiten=False)
-    gradient = shard.backend.kernel_adjoint(gp, shard.X, K, left, by_K)
-    by_V = np.outer(found.sums.gradient, q.m) - found.sums.curvature @ q.S  # V' dL/dV
-    lower = np.tril(by_V[:M, :M].T)
-    lower[np.diag_indices(M)] *= 0.5
-    inner = gp.L_inverse_T @ (lower + lower.T) @ gp.L_inverse_T.T
-    return np.asarray(gradient - 0.5 * gp.kernel.gram_adjoint(gp.Z, gp.Z, inner))
+SHARING_PRICE = 4.0  # nats that tau = 1 would cost
+SHARING_UNIT = 0.25  # of tau, as much as a unit of a log parameter in a step
 
 
 class Evaluation(NamedTuple):
-    """log p(T) with the prior of the kernel, its gradient (P,) by the log parameters, and the iterate behind it."""
+    """log p(T) with the prior of the parameters, its gradient (P,) by these, and the iterate behind it."""
 
     value: float
     gradient: Array
     iterate: Iterate
-
-
-class NaturalSites(NamedTuple):
-    """Sites by their natural parameters: the linear term g + Lambda mu (n,), and Lambda."""
-
-    linear: Array
-    curvature: Curvature
-
-    @classmethod
-    def of(cls, shard: Shard, found: Iterate) -> NaturalSites:
-        """Those that an iterate has found."""
-        sites, labels = found.local, shard.labels
-        assert sites is not None  # one shard in memory
-        V, _ = shard.features(found.gp, shard.blocks[0])
-        mu = shard.backend.products(V, found.posterior.m[:, None])
-        curved = sites.curvature.times(mu, labels, shard.likelihood.sign(labels))
-        return cls(sites.gradient + curved[0], sites.curvature)
-
-    def posterior(self, shard: Shard, gp: SparseGP) -> Posterior:
-        """q(v) of another kernel with these sites: prior and sites make it, without any draws."""
-        V, labels, sign = shard.features(gp, shard.blocks[0])[0], shard.labels, shard.likelihood.sign(shard.labels)
-        found = self.curvature.sums(V, shard.instance_weights, self.linear, labels, sign, shard.backend)
-        R = floored(found[0] + np.eye(gp.size), FLOOR)
-        return Posterior(solve_lower(R, solve_lower(R, found[1]), transposed=True), R)
 
 
 @dataclass
@@ -130,6 +65,7 @@ class Profile:
     sites : of the best kernel so far, which the next one starts with.
     deviation : of that prior.
     moving : (P,) which of the parameters are learned; None for all.
+    sharing : whether tau is one of them, the last, in units.
     """
 
     shard: Shard
@@ -138,39 +74,33 @@ class Profile:
     sites: NaturalSites
     deviation: float = PRIOR_DEVIATION
     moving: Array | None = None
+    sharing: bool = False
     value: float = -np.inf
 
-    def __call__(self, log_parameters: Array, start: Posterior | None = None) -> Evaluation | None:
+    def __call__(self, parameters: Array, start: Posterior | None = None) -> Evaluation | None:
         """log p(T) at some kernel, from a q(v) if one is known; None where its matrices cannot be factorised."""
+        log_parameters = parameters[:-1] if self.sharing else parameters
         moved = (log_parameters - self.gp.kernel.log_parameters) / self.deviation
+        shard, tau = self.shard, SHARING_UNIT * parameters[-1] if self.sharing else 0.0
+        if self.sharing:
+            shard = shard.labelled(replace(shard.labels, sharing=tau))
         try:
             gp = self.gp.with_parameters(log_parameters)
-            found = settled(self.shard, gp, start or self.sites.posterior(self.shard, gp), self.noise, INNER_STEPS)
-            gradient = evidence_gradient(self.shard, found)
+            found = settled(shard, gp, start or self.sites.posterior(shard, gp), self.noise, INNER_STEPS, self.sharing)
+            gradient = evidence_gradient(shard, found)
         except NumericalFailure:
             return None
         value, gradient = found.log_evidence - 0.5 * float(moved @ moved), gradient - moved / self.deviation
+        if self.sharing:
+            value -= SHARING_PRICE * tau
+            slope = found.sums.by_sharing - SHARING_PRICE
+            gradient = np.append(gradient, SHARING_UNIT * (slope if tau > 0 else max(slope, 0.0)))  # it goes no lower
         gradient = gradient if self.moving is None else np.where(self.moving, gradient, 0.0)
         if not np.isfinite(value) or not np.isfinite(gradient).all():
             return None
         if value > self.value:
-            self.value, self.sites = value, NaturalSites.of(self.shard, found)
+            self.value, self.sites = value, NaturalSites.of(shard, found)
         return Evaluation(value, gradient, found)
-
-
-def settled(shard: Shard, gp: SparseGP, start: Posterior, noise: Draws, steps: int) -> Iterate:
-    """The last of so many steps on the bound, or of fewer where hardly anything is left to gain, with log p(T)."""
-    for found in climb(shard, gp, start, [Stage(noise, tilted=False, enough=0.0)]):
-        if found.step > steps or found.change < ENOUGH:
-            assert found.local is not None  # one shard in memory
-            tilted = tilted_sum(shard, gp, noise.of(found.posterior), found.local)
-            return replace(found, sums=replace(found.sums, tilted=tilted))
-    raise AssertionError  # steps have no end
-
-
-def noise_of(gp: SparseGP, seed: int) -> Draws:
-    """Draws, which all bags share."""
-    return Draws.shared(antithetic_draws(gp.size, DRAWS, seed))
 
 
 def learn_kernel(
@@ -181,8 +111,10 @@ def learn_kernel(
     evaluations: int = 4 * EVALUATIONS,
     thorough: bool = False,
     phase: str = LEARNING,
+    sharing: bool = False,
+    fixed: bool = False,
 ) -> Iterate:
-    """The kernel of ``gp`` with its parameters learned on the bags of a shard, and its q(v).
+    """The kernel of ``gp`` with its parameters learned on the bags of a shard, its q(v), and what labels share.
 
     Parameters
     ----------
@@ -191,9 +123,13 @@ def learn_kernel(
     thorough : learn a smooth kernel, too, and take it unless the other is clearly better, which then has a length scale
         for every feature.
     phase : as which its steps are told.
+    sharing : learn with the kernel how much noise labels of a bag share.
+    fixed : keep the kernel, and learn nothing but that.
     """
     usual = 2 * USUAL if thorough else USUAL
-    search = Search(shard, noise_of(gp, seed), heard, evaluations, usual, phase=phase)
+    search = Search(shard, noise_of(gp, seed), heard, evaluations, usual, phase=phase, sharing=sharing)
+    if fixed:
+        return search.run(gp, moving=np.zeros(len(gp.kernel.log_parameters), dtype=bool)).iterate
     best = search.run(gp).iterate
     if not thorough or search.ended:
         return best
@@ -207,6 +143,17 @@ def learn_kernel(
     return max(found, best, key=lambda one: one.log_evidence)
 
 
+def learned_sharing(history: Sequence[Mapping[str, Any]]) -> float:
+    """tau that a history tells of; 0 where none was learned.
+
+    Examples
+    --------
+    >>> learned_sharing([{"stage": "kernel"}, {"stage": "kernel", "sharing": 0.5}])
+    0.5
+    """
+    return float(next((row["sharing"] for row in history if "sharing" in row), 0.0))
+
+
 @dataclass
 class Search:
     """Quasi-Newton steps (BFGS) within a trust region: q(v) can follow a short step of the kernel, not a long one.
@@ -218,6 +165,7 @@ class Search:
     heard : called with every evaluation; a true answer ends this search and all later ones.
     evaluations : that may still be made.
     usual : number of them to expect.
+    sharing : whether tau is learned, too.
     """
 
     shard: Shard
@@ -227,6 +175,7 @@ class Search:
     usual: int
     done: int = 0
     phase: str = LEARNING
+    sharing: bool = False
 
     @property
     def ended(self) -> bool:
@@ -247,14 +196,21 @@ class Search:
         ----------
         start : an iterate of the same process, to begin with; None to begin at the mode.
         deviation : of the prior of log parameters around those of ``gp``.
-        moving : (P,) which of the log parameters are learned; None for all.
+        moving : (P,) which of the kernel's log parameters are learned; None for all.
         enough : log p(T) that it must come to; a search that will not is given up.
         """
         begun = start or iterate_at(self.shard, gp, mode(self.shard, gp), self.noise)
         sites, x = NaturalSites.of(self.shard, begun), gp.kernel.log_parameters
-        profile = Profile(self.shard, gp, self.noise, sites, deviation, moving)
+        low, high = x - REACH, x + REACH
+        if self.sharing:
+            x, low = np.append(x, begun.sharing / SHARING_UNIT), np.append(low, 0.0)
+            high, moving = (
+                np.append(high, MOST_SHARING / SHARING_UNIT),
+                None if moving is None else np.append(moving, True),
+            )
+        profile = Profile(self.shard, gp, self.noise, sites, deviation, moving, self.sharing)
         here = profile(x, start.posterior if start else None)
-        first, gain, radius = x, np.inf, FIRST_RADIUS if start is None else 0.5 * deviation
+        gain, radius = np.inf, FIRST_RADIUS if start is None else 0.5 * deviation
         if here is None:
             raise NumericalFailure("log p(T) is not finite at the kernel to start from. Give another kernel.")
         scale = FIRST_RADIUS / max(float(np.abs(here.gradient).max()), 1e-12)
@@ -266,7 +222,7 @@ class Search:
                 self.evaluations = 0
             step = inverse @ here.gradient
             step *= min(1.0, radius / max(float(np.abs(step).max()), 1e-12))
-            step = np.clip(x + step, first - REACH, first + REACH) - x
+            step = np.clip(x + step, low, high) - x
             hopeless = enough - here.iterate.log_evidence > HOPELESS * gain
             if self.ended or hopeless or radius < LAST_RADIUS or step @ here.gradient < WORTHWHILE:
                 break

@@ -45,7 +45,8 @@ class Online:
         model, weights = self.model, supervision.weights
         bags = model.seen(bags)
         links = model.links(bags)
-        labels = Labels(supervision.T, bags.offsets, np.log(options.H), supervision.known, links=links)
+        how: dict[str, Any] = {"links": links, "sharing": model.sharing}
+        labels = Labels(supervision.T, bags.offsets, np.log(options.H), supervision.known, **how)
         X = model.scaling.apply(bags.X, model.dtype)
         shard = Shard(X, labels, weights, options.density, options.rule, options.backend)
         with single_threaded_blas():

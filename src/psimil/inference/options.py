@@ -36,7 +36,7 @@ class Parameters:
     inducing: str = "kmeans_by_label"
     H: float = np.inf
     label_posterior: str = "exact"
-    labels: str = field(default="independent", kw_only=True)
+    labels: str | None = field(default=None, kw_only=True)
     mean: str = "constant"
     residual: str = "projected"
     posterior: str | None = field(default=None, kw_only=True)  # as all that came after 1.0.0
@@ -76,6 +76,7 @@ class Options(Parameters):
     """
 
     density: Density = HyperbolicSecant()  # noqa: RUF009 - frozen
+    labels: str = "independent"
     calibrate: str | bool = False
     tol: float = 5e-4
     algorithm: Callable[[Options, int], Algorithm] = Variational

@@ -1,7 +1,7 @@
 """What the other bags say about each training bag: ten folds left out in closed form, without any refit.
 
 A fold of bags adds gradient g and curvature Lambda to q(v) = N(m, S). With H = V U of its instances, S = U U', taking
-both away and making one Newton step without the fold gives its latent values (docs/derivations.md)
+both away and making one Newton step without the fold gives its latent values (docs/mathematics/derivations.md)
 
     covariance H (I - H' Lambda H)^-1 H' (plus k~)    and    mean V m - H (I - H' Lambda H)^-1 H' g.
 
@@ -155,7 +155,7 @@ def _without(record: Record, shard: Shard, bags: Array, rows: Array, offsets: Ar
         mean, each = mu[some.rows] - half @ step, offsets[some.first : some.last + 1] - some.start
         f = mean + (half @ noise).T * stretch(own, trusted)
         if links is None:
-            return Cavity(mean, trusted, dependence_of(f, trusted, each))
+            return Cavity(mean, trusted, dependence_of(f, trusted, each, shard.labels.sharing))
         return Cavity(*summed_out(f, links[rows][some.rows], each))
 
     found = list(NUMPY.map(part, split_bags(offsets, ROWS)))

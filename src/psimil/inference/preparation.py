@@ -118,7 +118,7 @@ def weighing(bags: Bags, supervision: Supervision) -> tuple[Bags, Supervision]:
 
 def unit_links(bags: Bags, options: Options) -> Array | None:
     """(N,) links of strength 1 between neighbours; None for independent labels."""
-    return None if options.labels == "independent" else links_of(bags)
+    return links_of(bags) if options.labels == "chain" else None
 
 
 def shard_of(bags: Bags, supervision: Supervision, options: Options, scaling: Scaling, chosen: Array) -> Shard:

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import count, pairwise
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,11 +20,12 @@ from psimil.compute.backend import Backend
 from psimil.compute.numpy_backend import NUMPY
 from psimil.foundations.phases import tell
 from psimil.inference.sparse_gp import SparseGP
-from psimil.model.bag_likelihoods import BagLikelihood, IndependentLabels, Labels
+from psimil.model.bag_likelihoods import BagLikelihood, Labels
 from psimil.model.bag_ranges import BagRange, split_bags
 from psimil.model.chains import ChainLabels
 from psimil.model.densities import Density, jensen
 from psimil.model.scaling import Scaling
+from psimil.model.shared_labels import SharedLabels
 
 Array = NDArray[Any]
 Result = TypeVar("Result")
@@ -125,7 +126,7 @@ class Shard:
     @cached_property
     def likelihood(self) -> BagLikelihood:
         """log p(T | f) of the bags."""
-        return IndependentLabels(self.density) if self.labels.links is None else ChainLabels(self.density)
+        return SharedLabels(self.density) if self.labels.links is None else ChainLabels(self.density)
 
     @cached_property
     def instance_weights(self) -> Array:
@@ -137,11 +138,7 @@ class Shard:
         """Itself."""
         return self
 
-    def coupled(self, J: float) -> Shard:
-        """The same with links J times as strong."""
-        return self.labelled(self.labels.coupled(J))
-
-    def labelled(self, labels: Labels) -> Shard:
+    def labelled(self, labels: Labels) -> Self:
         """The same with other labels of the same bags."""
         found = replace(self, labels=labels)
         found.kept.update(self.kept)
@@ -193,8 +190,8 @@ class Shards(Protocol):
     def in_memory(self) -> Shard | None:
         """All data as one shard; None where only sums over shards can be had."""
 
-    def coupled(self, J: float) -> Shards:
-        """The same with links between labels J times as strong."""
+    def labelled(self, labels: Labels) -> Self:
+        """The same with other labels of the same bags."""
 
     def map(self, task: Callable[[Shard], Result], ranges: Iterable[BagRange] | None = None) -> Iterator[Result]:
         """The task's results for these shards, or for all, in their order."""
@@ -229,9 +226,9 @@ class StreamedShards:
 
     in_memory = None
 
-    def coupled(self, J: float) -> StreamedShards:
-        """The same with links J times as strong."""
-        return replace(self, labels=self.labels.coupled(J))
+    def labelled(self, labels: Labels) -> Self:
+        """The same with other labels of the same bags."""
+        return replace(self, labels=labels)
 
     @cached_property
     def ranges(self) -> list[BagRange]:

@@ -196,7 +196,7 @@ class KernelState:
         """With q(v) = N(0, s^2 I) and latent standard deviations of about a tenth: the labels speak first.
 
         From a wide start a Gamma density with a large kernel variance falls into its remote fixed point, where |f|
-        grows with the number of instances (docs/derivations.md).
+        grows with the number of instances (docs/mathematics/derivations.md).
         """
         scale = np.sqrt(float(np.max(gp.kernel.diagonal(gp.Z))) + gp.bias**2)
         return cls(gp, Posterior(np.zeros(gp.size), np.eye(gp.size) / (0.1 / scale)))

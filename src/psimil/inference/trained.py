@@ -42,10 +42,10 @@ class TrainedModel:
     With ``joint``, bag probabilities keep the dependence between instances of a bag; without, they are those of the
     paper's Eqs. (36) and (37). ``novelty`` knows what lies far from the training data, ``referral`` which bags go to a
     human reader; where it is None, those whose interval crosses the threshold. ``chains`` has draws from the exact
-    posterior of v, from which predictions are then made. ``coupling`` is J of the links between labels of neighbours, 0
-    for independent ones. With ``context``, instances are seen beside their bag, see
-    :func:`psimil.model.context.in_context`; ``context_evidence`` has log p(T) with and without it, where the two were
-    compared.
+    posterior of v, from which predictions are then made. ``coupling`` is J of the links between labels of neighbours,
+    ``sharing`` tau of the noise that labels of a bag share, both 0 for independent labels. With ``context``, instances
+    are seen beside their bag, see :func:`psimil.model.context.in_context`; ``context_evidence`` has log p(T) with and
+    without it, where the two were compared.
     """
 
     scaling: Scaling
@@ -64,6 +64,7 @@ class TrainedModel:
     referral: Referral | None = None
     chains: Chains | None = None
     coupling: float = 0.0
+    sharing: float = 0.0
     context: bool = False
     context_evidence: tuple[float, float] | None = None
 
@@ -149,7 +150,7 @@ class TrainedModel:
             f = mean[rows] + widened(NUMPY.products(W, noise[:-1]), np.vecdot(W, W), variance[rows], noise[-1])
             if links is not None:
                 return summed_out(f, links[rows], own)
-            return mean[rows], variance[rows], dependence_of(f, variance[rows], own)
+            return mean[rows], variance[rows], dependence_of(f, variance[rows], own, self.sharing)
 
         return joined(list(ordered_map(part, split_bags(bags.offsets, max(ROWS // draws, 1)))))
 
@@ -170,7 +171,7 @@ class TrainedModel:
             latent = reverted(latent, (self.prior_mean, self.gp.full_variance(X)), novelty)
         df = widened(f - mean, variance, latent[1], antithetic_draws(1, len(self.draws), self.seed)[0])
         f = latent[0] + stretch(df.var(axis=0), latent[1]) * df
-        return from_draws(f, offsets, self.aggregate, level, links)._replace(novelty=novelty)
+        return from_draws(f, offsets, self.aggregate, level, links, self.sharing)._replace(novelty=novelty)
 
     def predict(
         self,

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,7 @@ from psimil.inference.algorithm import BATCHES_TOL, Convergence, EarlyStopping, 
 from psimil.inference.context_choice import STAGE, context_evidence, judge_context, preferred_context
 from psimil.inference.coupling import learn_coupling, learned_coupling
 from psimil.inference.history import Callback, History
-from psimil.inference.kernel_learning import learn_kernel
+from psimil.inference.kernel_learning import learn_kernel, learned_sharing
 from psimil.inference.options import Execution, Options, Progress
 from psimil.inference.out_of_bag import OutOfBag, learn_novelty, log_predictive, out_of_bag, out_of_bag_score
 from psimil.inference.preparation import (
@@ -37,7 +37,7 @@ from psimil.inference.preparation import (
     shard_of,
 )
 from psimil.inference.sampled import log_posterior
-from psimil.inference.shards import Shard
+from psimil.inference.shards import Shard, Shards
 from psimil.inference.sparse_gp import KernelState, Posterior, SparseGP
 from psimil.inference.trained import TrainedModel
 from psimil.inference.variational import Iterate
@@ -49,6 +49,7 @@ from psimil.predictive.prediction import BagLayout
 from psimil.predictive.thresholds import taught
 
 Array = NDArray[Any]
+Some = TypeVar("Some", bound=Shards)
 
 LARGE = 200_000  # instances above which a chunk size means that nothing of the size of the data is kept
 TEACHING = 200  # inducing points on which a kernel is learned for more of them
@@ -130,13 +131,14 @@ class Fit:
     warm: bool = False  # it starts from the q(v) of another model
     converged: bool = False
     coupling: float = 0.0  # J between the labels of neighbours
+    sharing: float = 0.0  # tau of the noise that labels of a bag share
 
     def __post_init__(self) -> None:
         self.shards, self.algorithm = self.prepared.shards, self.options.algorithm(self.options, self.seed)
         if (begun := self.execution.begun) is not None:
             self.rng.bit_generator.state = begun.rng
-            self.coupling = learned_coupling(begun.history)
-            self.shards = self.shards.coupled(self.coupling)
+            self.coupling, self.sharing = learned_coupling(begun.history), learned_sharing(begun.history)
+            self.shards = self._tied(self.shards)
 
     def begin(self, state: KernelState, bags: Bags, supervision: Supervision) -> KernelState:
         """The kernel and a first q(v) from some of the bags where there are many."""
@@ -163,17 +165,26 @@ class Fit:
             sample = whole
         else:
             sample = shard_of(bags, supervision, self.options, self.prepared.scaling, chosen)
-        if options.hyperparameters == "bound":
+        shared = options.labels == "shared"
+        if options.hyperparameters == "bound" or shared:
             fewer = options.inducing_points is None and len(gp.Z) > TEACHING
             teacher = self._with_points(gp, sample, TEACHING) if fewer else gp
             shard, most = replace(sample, density=HyperbolicSecant()), max(options.max_iter, 1)
             thorough = options.kernel is None and not options.context  # many scales of many features say little
-            record = learn_kernel(shard, teacher, self.seed, partial(self.history.add_kernel, "kernel"), most, thorough)
+            heard = partial(self.history.add_kernel, "kernel")
+            record = learn_kernel(
+                shard, teacher, self.seed, heard, most, thorough, sharing=shared, fixed=not options.hyperparameters
+            )
             gp = gp.rebuilt(record.gp.kernel) if fewer else record.gp
             start = None if fewer else record.posterior
+            if shared:
+                self.sharing = self.history.rows[-1]["sharing"] = record.sharing
         if options.labels == "chain":
             linked = self._link(sample, gp, start)
-            sample, start = sample.coupled(self.coupling), linked.posterior if linked.gp is gp else None
+            start = linked.posterior if linked.gp is gp else None
+        tied = self._tied(self.shards)
+        sample = (tied.in_memory if sample is self.shards else None) or self._tied(sample)
+        self.shards = tied
         warm = state.posterior if self.warm and gp is state.gp else None
         batches = self.execution.batch_bags is not None
         return KernelState(gp, self.algorithm.begin(gp, start, sample, self.shards, warm, whole=not batches))
@@ -183,8 +194,12 @@ class Fit:
         record, J = learn_coupling(sample, gp, start, self.seed)
         step = 1 + sum(row["stage"] == "kernel" for row in self.history.rows)
         self.history.add_kernel("kernel", replace(record, step=step), coupling=J)
-        self.coupling, self.shards = J, self.shards.coupled(J)
+        self.coupling = J
         return record
+
+    def _tied(self, shards: Some) -> Some:
+        """The same with labels that are linked, or share noise, as strongly as was learned."""
+        return shards.labelled(replace(shards.labels.coupled(self.coupling), sharing=self.sharing))
 
     def _passes(self, state: KernelState, stage: str) -> Iterator[Record]:
         """Passes over all data or in minibatches, after those of an earlier run of this stage."""
@@ -247,7 +262,8 @@ class Fit:
         o, made = self.options, (self.prepared.scaling, record.gp, record.next_posterior, self.options.aggregate)
         how: dict[str, Any] = {"dtype": o.dtype, "expectation": o.expectation, "joint": self.algorithm.joint}
         how |= {"context": o.context is not None, "context_evidence": context_evidence(self.history.rows)}
-        return TrainedModel(*made, seed=self.seed, coupling=self.coupling, **how)
+        how |= {"coupling": self.coupling, "sharing": self.sharing}
+        return TrainedModel(*made, seed=self.seed, **how)
 
     def finish(self, record: Record, bags: Bags, supervision: Supervision) -> Training:
         """Calibration, thresholds and recalibration from the out-of-bag scores of the last record."""
@@ -276,6 +292,6 @@ class Fit:
         chosen = np.arange(len(bags))
         if len(bags) > SAMPLED:
             chosen = np.sort(self.rng.choice(len(bags), SAMPLED, replace=False))
-        shard = shard_of(bags, supervision, self.options, self.prepared.scaling, chosen).coupled(self.coupling)
+        shard = self._tied(shard_of(bags, supervision, self.options, self.prepared.scaling, chosen))
         self.seed = int(self.rng.integers(2**31))
         return shard, bags[chosen], self.algorithm.local(last, shard, self.seed)

@@ -62,6 +62,7 @@ class Iterate:
     stage : 0, 1, ... of the stages of a climb.
     unfinished : whether other stages follow.
     weight : of the next step, 2 for a whole one; 0 where no step helps any more.
+    sharing : tau of the labels that the sums are of.
     """
 
     gp: SparseGP
@@ -74,6 +75,7 @@ class Iterate:
     stage: int = 0
     unfinished: bool = False
     weight: float = 1.0
+    sharing: float = 0.0
 
     @property
     def next_posterior(self) -> Posterior:
@@ -200,7 +202,7 @@ def iterate_at(
     sums, local = bag_pass_over(shards, gp, noise.of(posterior), tilted=tilted)
     kl = posterior.kl if prior is None else divergence(posterior, prior)
     prior = Posterior.prior(gp.size) if prior is None else prior
-    return Iterate(gp, posterior, sums, sums.bound(kl), local, prior)
+    return Iterate(gp, posterior, sums, sums.bound(kl), local, prior, sharing=shards.labels.sharing)
 
 
 def climb(

@@ -7,11 +7,13 @@ certain (H = inf):
     T = 1:  log p = log(1 - P0)     gradient  a s    -Hessian  a (1 + a) s s' - a diag(s (1 - s)),  a = P0 / (1 - P0)
 
 The curvature is always diag(d) + sign r r' with one vector r for each bag. Value, gradient, d and r are all that Newton
-steps, the variational posterior, bags left out, kernel learning and sampling ask of a model (docs/derivations.md).
+steps, the variational posterior, bags left out, kernel learning and sampling ask of a model
+(docs/mathematics/derivations.md).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
@@ -45,7 +47,9 @@ class Labels:
     log_H : log of the bag likelihood's H, Eq. (4); may be inf.
     known : (N,) instance labels 0 or 1, -1 for unknown; None when all are unknown.
     keys : (N,) a number made of each instance's features; breaks ties where the order of instances must not matter.
-    links : (N,) J of the link from each instance to the next of its bag, 0 at the last; None for independent labels.
+    links : (N,) J of the link from each instance to the next of its bag, 0 at the last; None where there are no links.
+    sharing : rank correlation of the noise that instances of a bag share, 0 <= tau < 1; see
+        :mod:`psimil.model.shared_labels`.
     """
 
     T: Array
@@ -54,6 +58,7 @@ class Labels:
     known: Array | None = None
     keys: Array | None = None
     links: Array | None = None
+    sharing: float = 0.0
 
     def sum(self, values: Array) -> Array:
         """(..., B) sums of values (..., N) over the instances of each bag."""
@@ -66,8 +71,9 @@ class Labels:
     def chunk(self, first: int, last: int) -> Labels:
         """The labels of bags first to last - 1."""
         a, b = self.offsets[first], self.offsets[last]
-        each = (None if values is None else values[a:b] for values in (self.known, self.keys, self.links))
-        return Labels(self.T[first:last], self.offsets[first : last + 1] - a, self.log_H, *each)
+        known, keys, links = (None if one is None else one[a:b] for one in (self.known, self.keys, self.links))
+        offsets = self.offsets[first : last + 1] - a
+        return Labels(self.T[first:last], offsets, self.log_H, known, keys, links, self.sharing)
 
     def coupled(self, J: float) -> Labels:
         """The same with links J times as strong; independent labels for J = 0."""
@@ -169,7 +175,7 @@ class IndependentLabels:
         if f.max(initial=0.0) > largest:
             plus += np.maximum(f - largest, number(0.0))
         if labels.known is None:
-            value, log_a, log_root = bag_terms(f, plus, labels)
+            value, log_a, log_root = bag_terms(labels.sum(plus), lambda: log_sum(f, labels), labels)
             sign = self.sign(labels)
             if log_a.max(initial=-np.inf) < -TINY:
                 gradient = labels.spread((sign * np.exp(log_a)).astype(number)) * s
@@ -184,33 +190,19 @@ class IndependentLabels:
             found = Derivatives(value, gradient, diagonal, vector, label, np.negative(plus, out=plus))
         else:
             found = self._with_known(f, -softplus(-f), plus, q, labels, labels.known)
-        if is_logistic(self.density):
-            return found
-        ratio = log_ratio(self.density, f)
-        return found._replace(
-            value=found.value + labels.sum(ratio),
-            alone=found.alone + ratio,
-            gradient=found.gradient + log_ratio_slope(self.density, f),
-            diagonal=found.diagonal - log_ratio_curvature(self.density, f),
-        )
+        return with_density(found, f, labels, self.density)
 
     def _with_known(self, f: Array, log_s: Array, plus: Array, q: Array, labels: Labels, known: Array) -> Derivatives:
         """The same where the labels of some instances are known."""
         free, one = known < 0, known == 1
         explained = np.where(one, np.inf, 0.0)  # a known positive leaves no mass on all negative
-        value, log_a, log_root = bag_terms(np.where(free, f, -np.inf), np.where(free, plus, explained), labels)
-        value = value + labels.sum(np.where(free, 0.0, np.where(one, log_s, -plus)))
-        log_s = np.where(free, log_s, -np.inf)  # a is the free instances' and may be e^1000
-        gradient = labels.spread(self.sign(labels)) * np.exp(labels.spread(log_a) + log_s)
-        vector = np.exp(labels.spread(log_root) + log_s)
-        return Derivatives(
-            value,
-            np.where(free, gradient, known - 1.0 + q),
-            np.where(free, -gradient * q, q * (1.0 - q)),
-            vector,
-            np.where(free, np.clip(gradient + 1.0 - q, 0.0, 1.0), known),
-            -plus,
-        )
+        hazard = labels.sum(np.where(free, plus, explained))
+        value, log_a, log_root = bag_terms(hazard, lambda: log_sum(np.where(free, f, -np.inf), labels), labels)
+        own = np.where(free, log_s, -np.inf)  # a is the free instances' and may be e^1000
+        gradient = labels.spread(self.sign(labels)) * np.exp(labels.spread(log_a) + own)
+        vector, label = np.exp(labels.spread(log_root) + own), np.clip(gradient + 1.0 - q, 0.0, 1.0)
+        of_rest = Derivatives(value, gradient, -gradient * q, vector, label, -plus)
+        return beside_known(of_rest, log_s, q, labels, known)
 
 
 def _told(labels: Labels) -> tuple[Array, float]:
@@ -218,21 +210,52 @@ def _told(labels: Labels) -> tuple[Array, float]:
     return (labels.T, labels.log_H) if labels.log_H >= 0 else (1 - labels.T, -labels.log_H)
 
 
-def bag_terms(f: Array, plus: Array, labels: Labels) -> tuple[Array, Array, Array]:
+def with_density(found: Derivatives, f: Array, labels: Labels, density: Density) -> Derivatives:
+    """The same with log(2 cosh(f / 2) psi(f)) for each instance; nothing is added for the hyperbolic secant."""
+    if is_logistic(density):
+        return found
+    ratio = log_ratio(density, f)
+    return found._replace(
+        value=found.value + labels.sum(ratio),
+        alone=found.alone + ratio,
+        gradient=found.gradient + log_ratio_slope(density, f),
+        diagonal=found.diagonal - log_ratio_curvature(density, f),
+    )
+
+
+def beside_known(of_rest: Derivatives, log_s: Array, q: Array, labels: Labels, known: Array) -> Derivatives:
+    """The factors sigma(+-f) of known instances beside what the rest of their bags says, whose vector is 0 for them.
+
+    Parameters
+    ----------
+    log_s, q : (S, N) log sigma(f) and 1 - sigma(f).
+    known : (N,) labels, -1 for unknown.
+    """
+    free = known < 0
+    return of_rest._replace(
+        value=of_rest.value + labels.sum(np.where(free, 0.0, np.where(known == 1, log_s, of_rest.alone))),
+        gradient=np.where(free, of_rest.gradient, known - 1.0 + q),
+        diagonal=np.where(free, of_rest.diagonal, q * (1.0 - q)),
+        label=np.where(free, of_rest.label, known),
+    )
+
+
+def bag_terms(hazard: Array, log_hazard: Callable[[], Array], labels: Labels) -> tuple[Array, Array, Array]:
     """(S, B) log p(T | f), log a and log of the root of the weight of s s': gradient +-a s, r = root s.
 
     Parameters
     ----------
-    f, plus : (S, N) latent values and -log(1 - s) of the instances whose labels are unknown.
+    hazard : (S, B) -log P0, of the instances whose labels are unknown.
+    log_hazard : gives its logarithm, of hazards so small that 1 - P0 is the same.
     """
     T, log_H = _told(labels)
     log_less = float(log1mexp(np.array(-log_H))) if log_H < np.inf else 0.0  # log(1 - 1 / H)
-    log_P0 = -labels.sum(plus).astype(np.float64)
+    log_P0 = -hazard.astype(np.float64)
     # T = 1: p = (1 - e^z) H / (H + 1) with e^z = (1 - 1 / H) P0, a = e^z / (1 - e^z), root^2 = a (1 + a)
     z = log_P0 + log_less
     log_W = log1mexp(z)
     if log_H == np.inf and (tiny := z > -np.exp(TINY)).any():
-        log_W = np.where(tiny, _log_sum(f.astype(np.float64), labels), log_W)
+        log_W = np.where(tiny, log_hazard(), log_W)
     value, log_a, log_root = log_W - softplus(np.array(-log_H)), z - log_W, 0.5 * z - log_W
     if log_H == np.inf:
         negative = (log_P0, np.zeros_like(z), np.full_like(z, -np.inf))
@@ -244,8 +267,9 @@ def bag_terms(f: Array, plus: Array, labels: Labels) -> tuple[Array, Array, Arra
     return found[0], found[1], found[2]
 
 
-def _log_sum(f: Array, labels: Labels) -> Array:
-    """(S, B) log of the sum of e^f over each bag."""
+def log_sum(f: Array, labels: Labels) -> Array:
+    """(S, B) log of the sum of e^f over each bag, in double precision."""
+    f = f.astype(np.float64)
     top = np.maximum(np.maximum.reduceat(f, labels.offsets[:-1], axis=-1), -1e300)
     with np.errstate(divide="ignore"):  # every instance of a negative bag is known
         return np.asarray(top + np.log(labels.sum(np.exp(f - labels.spread(top)))))

@@ -31,7 +31,16 @@ from numpy.typing import NDArray
 from psimil.foundations.logistic import log1p, softplus
 from psimil.foundations.scans import positions
 from psimil.model import densities
-from psimil.model.bag_likelihoods import LARGEST, TINY, Derivatives, IndependentLabels, Labels, bag_terms
+from psimil.model.bag_likelihoods import (
+    LARGEST,
+    TINY,
+    Derivatives,
+    IndependentLabels,
+    Labels,
+    bag_terms,
+    log_sum,
+    with_density,
+)
 
 Array = NDArray[Any]
 CERTAIN = 1e30  # log-odds of known labels
@@ -91,16 +100,7 @@ class ChainLabels:
         if links is None:
             found = IndependentLabels(self.density).derivatives(f, labels)
             return found._replace(chains=((np.zeros_like(f), np.zeros_like(f)),) * self.chains(labels))
-        found = _derivatives(f, labels, links, self.sign(labels))
-        if densities.is_logistic(self.density):
-            return found
-        ratio = densities.log_ratio(self.density, f)
-        return found._replace(
-            value=found.value + labels.sum(ratio),
-            alone=found.alone + ratio,
-            gradient=found.gradient + densities.log_ratio_slope(self.density, f),
-            diagonal=found.diagonal - densities.log_ratio_curvature(self.density, f),
-        )
+        return with_density(_derivatives(f, labels, links, self.sign(labels)), f, labels, self.density)
 
 
 def _links(labels: Labels) -> Array | None:
@@ -163,8 +163,9 @@ def _derivatives(f: Array, labels: Labels, links: Array, sign: Array) -> Derivat
     own_f = f if known is None else np.where(known < 0, f, np.where(known == 1, CERTAIN, -CERTAIN).astype(number))
     if known is not None:  # what is left of the chain between known labels
         own, own_plus = chain_of(own_f)
-    low = f.min(initial=0.0) < TINY + 2.0 * J.max()  # 1 - P0 may be below all numbers, but not its terms' logarithms
-    value, log_a, log_root = bag_terms((own_f + own.log_left(J) - J).astype(float) if low else f, own_plus, labels)
+    value, log_a, log_root = bag_terms(
+        labels.sum(own_plus), lambda: log_sum(own_f + own.log_left(J) - J, labels), labels
+    )
     if log_a.max(initial=-np.inf) < -TINY:
         push = labels.spread((sign * np.exp(log_a)).astype(number)) * own.e
         vector = labels.spread(np.exp(log_root).astype(number)) * own.e

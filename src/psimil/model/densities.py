@@ -245,7 +245,7 @@ def grows(density: Density) -> bool:
     """Whether 2 cosh(f / 2) psi(f) grows without bound, so that no Gaussian prior of wide scale holds f near 0.
 
     Then c theta(c) stays below 1/2 far out: for every Gamma and Student density, and for a Laplace density of rate
-    below 1/2. The exact posterior of such a model lies at remote latent values (docs/derivations.md).
+    below 1/2. The exact posterior of such a model lies at remote latent values (docs/mathematics/derivations.md).
 
     Examples
     --------

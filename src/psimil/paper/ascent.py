@@ -20,7 +20,7 @@ from psimil.paper.passes import Bound, Local, Statistics, run_pass
 
 Array = NDArray[Any]
 
-GROWTH, LARGEST_WEIGHT = 1.2, 6.0  # of over-relaxed steps; chosen on training bags, see docs/derivations.md
+GROWTH, LARGEST_WEIGHT = 1.2, 6.0  # of over-relaxed steps; chosen on training bags, see docs/mathematics/derivations.md
 
 
 @dataclass(frozen=True)

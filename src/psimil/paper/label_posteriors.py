@@ -36,10 +36,10 @@ class LabelUpdate(Protocol):
 
 
 def exact(mu: Array, labels: Labels, previous: Array | None = None) -> LabelPosterior:
-    """The joint optimum q(y_b) proportional to exp(y'mu) H^G of Eq. (4), in closed form (docs/derivations.md).
+    """The joint optimum q(y_b) proportional to exp(y'mu) H^G of Eq. (4), in closed form.
 
     With s_n = sigma(mu_n) and P0 = prod(1 - s_n): T = 1: pi_n = H s_n / (P0 + H (1 - P0)); T = 0: pi_n =
-    s_n / (H P0 + 1 - P0). Known instances are fixed: a known positive makes P0 = 0.
+    s_n / (H P0 + 1 - P0). Known instances are fixed: a known positive makes P0 = 0 (docs/mathematics/derivations.md).
 
     Examples
     --------

@@ -8,7 +8,7 @@ from a batch whose bags carry the share w of all weight is
 which for w = 1 and rho = 1 is a whole pass. The step sizes rho_t = max((1 + t / 4r)^-0.7, w), r being the instances of
 a batch per inducing point, fall slowly, sum to infinity, and never fall below the share of the batch, at which every
 bag of a pass counts about once. After two steps the mean goes 1.8 times as far: directions in which labels are
-uncertain converge slowly, and factors below 2 keep a step stable (docs/scaling.md).
+uncertain converge slowly, and factors below 2 keep a step stable (docs/results/scaling.md).
 """
 
 from __future__ import annotations

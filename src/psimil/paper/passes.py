@@ -28,7 +28,7 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Bound:
-    """L = - kl + potential + scale_mixture + bags + entropy - log_z (docs/derivations.md).
+    """L = - kl + potential + scale_mixture + bags + entropy - log_z (docs/mathematics/derivations.md).
 
     The bound of the joint density of Eqs. (18), (41) and (42), which every update of Eq. (43) raises.
 

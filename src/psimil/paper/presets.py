@@ -1,4 +1,7 @@
-"""Named settings: the paper's text and the authors' published code (docs/reproduction.md, docs/derivations.md)."""
+"""Named settings: the paper's text and the authors' published code.
+
+docs/mathematics/derivations.md lists them setting by setting, docs/results/reproduction.md has their scores.
+"""
 
 from __future__ import annotations
 

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psimil.foundations.logistic import log1mexp, sigmoid, softplus
+from psimil.model.shared_labels import total_hazard
 from psimil.predictive.moments import InstanceMoments, instance_interval, noisy_or_interval
 
 Array = NDArray[Any]
@@ -97,13 +98,16 @@ def stretch(own: Array, wanted: Array) -> Array:
     return np.sqrt(np.divide(wanted, own, out=np.ones_like(own), where=own > 1e-100 * wanted))
 
 
-def dependence_of(f: Array, variance: Array, offsets: Array, log_negatives: Array | None = None) -> Dependence:
+def dependence_of(
+    f: Array, variance: Array, offsets: Array, sharing: float = 0.0, log_negatives: Array | None = None
+) -> Dependence:
     """The dependence that joint draws f (S, N) of the latent values of some bags show.
 
     Parameters
     ----------
     variance : (N,) of the latent values, of which that of the draws is an estimate.
-    log_negatives : (S, B) log P(all y = 0) of each draw, where that is not the product of 1 - s_n.
+    sharing : tau of the noise that labels of a bag share.
+    log_negatives : (S, B) log P(all y = 0) of each draw, where labels are a chain.
 
     Examples
     --------
@@ -113,7 +117,7 @@ def dependence_of(f: Array, variance: Array, offsets: Array, log_negatives: Arra
     (array([1.207]), True, True)
     """
     risk, starts = softplus(f), offsets[:-1]
-    total = np.add.reduceat(risk, starts, axis=1) if log_negatives is None else -log_negatives
+    total = total_hazard(risk, offsets, sharing) if log_negatives is None else -log_negatives
     lowest = risk.min(axis=0)
     negative = np.exp(lowest - risk)  # 1 - s_n over its largest
     apart = negative.mean(axis=0)

@@ -10,6 +10,7 @@ from scipy.special import logsumexp
 
 from psimil.foundations.logistic import log1mexp, sigmoid, softplus
 from psimil.model.chains import log_odds
+from psimil.model.shared_labels import total_hazard
 from psimil.predictive.aggregates import BagMoments, Dependence, dependence_of
 from psimil.predictive.moments import InstanceMoments
 
@@ -39,7 +40,9 @@ class Drawn(NamedTuple):
     novelty: Array | None = None
 
 
-def from_draws(f: Array, offsets: Array, aggregate: str, level: float, links: Array | None = None) -> Drawn:
+def from_draws(
+    f: Array, offsets: Array, aggregate: str, level: float, links: Array | None = None, sharing: float = 0.0
+) -> Drawn:
     """Of latent values f (S, N) of bags, one row for each draw of v.
 
     Parameters
@@ -47,7 +50,8 @@ def from_draws(f: Array, offsets: Array, aggregate: str, level: float, links: Ar
     offsets : (B + 1,) first instance of each bag.
     aggregate : "noisy_or" or "max".
     level : mass of the intervals.
-    links : (N,) J from each label to the next of its bag; None for independent ones.
+    links : (N,) J from each label to the next of its bag; None where there are none.
+    sharing : tau of the noise that labels of a bag share, without links.
 
     Examples
     --------
@@ -56,7 +60,10 @@ def from_draws(f: Array, offsets: Array, aggregate: str, level: float, links: Ar
     (array([1., 0.]), array([0.845]))
     """
     mean, variance = f.mean(axis=0), f.var(axis=0)
-    f, log_negative = log_odds(f, np.zeros(len(mean)) if links is None else links, offsets)
+    if links is None:
+        log_negative = -total_hazard(softplus(f), offsets, sharing)
+    else:
+        f, log_negative = log_odds(f, links, offsets)
     log_p, log_q = _log_mean(-softplus(-f)), _log_mean(-softplus(f))
     instances = InstanceMoments(log_p, log_q, sigmoid(f).var(axis=0))
     if aggregate == "noisy_or":
@@ -91,7 +98,7 @@ def summed_out(f: Array, links: Array, offsets: Array) -> tuple[Array, Array, De
     """
     f, log_negatives = log_odds(f, links, offsets)
     variance = f.var(axis=0)
-    return f.mean(axis=0), variance, dependence_of(f, variance, offsets, log_negatives)
+    return f.mean(axis=0), variance, dependence_of(f, variance, offsets, log_negatives=log_negatives)
 
 
 def _log_mean(values: Array) -> Array:

@@ -2,7 +2,7 @@
 
 Given q(v), the bound of a bag depends on its features through the mean mu_n and variance s2_n of each f_n alone. With
 the label posterior and the scale mixture at their optimum, what is left of it has a closed form for the hyperbolic
-secant and H = inf (docs/derivations.md):
+secant and H = inf (docs/mathematics/derivations.md):
 
     sum_n [log cosh(mu_n / 2) - log cosh(c_n / 2)] + log P(T_b | mu_b),   c_n^2 = mu_n^2 + s2_n,
     P(0 | mu_b) = prod_n sigma(-mu_n)
