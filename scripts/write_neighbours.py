@@ -1,7 +1,7 @@
-"""Measure what links between slices and context of bags bring, and write docs/mathematics/neighbours-and-context.md.
+"""Measure what links, shared noise and context bring, and write docs/mathematics/neighbours-and-context.md.
 
 Run from the root of a checkout: ``python scripts/write_neighbours.py docs --data FOLDER`` measures and writes all of it
-(about a quarter of an hour); ``--only musk1`` measures some of it again; ``--page-only`` writes the page again from the
+(about half an hour); ``--only musk1`` measures some of it again; ``--page-only`` writes the page again from the
 tables in docs/images. No number in the page is typed by hand.
 """
 
@@ -30,6 +30,8 @@ SCRIPTS = ("scripts/write_neighbours.py", "scripts/neighbours")
 TEXT = Path(__file__).parent / "neighbours" / "text.md"
 NAMES = ("scans", *CLASSIC)
 DIGITS = 6
+TITLES = {"musk1": "MUSK1", "musk2": "MUSK2", "elephant": "Elephant", "protein": "Protein",
+          "birds_brown_creeper": "Birds, brown creeper", "cq500": "CQ500, CNN 0"}  # fmt: skip
 
 
 def scan_lines(rows: pd.DataFrame) -> str:
@@ -38,18 +40,29 @@ def scan_lines(rows: pd.DataFrame) -> str:
     for way in WAYS:
         part = rows[rows["way"] == way]
         numbers = [f"{part[key].mean():.4f} ({part[key].min():.3f} to {part[key].max():.3f})"
-                   for key in ("bag_auc", "log_loss", "slice_auc", "within", "f1", "J")]  # fmt: skip
+                   for key in ("bag_auc", "log_loss", "slice_auc", "within", "f1", "J", "tau")]  # fmt: skip
         lines.append([way, *numbers, f"{part['seconds'].mean():.0f}"])
-    heads = ["labels", "scan AUC", "scan log-loss", "slice AUC", "within scans", "slice F1", "J", "seconds per fit"]
+    heads = [
+        "labels",
+        "scan AUC",
+        "scan log-loss",
+        "slice AUC",
+        "within scans",
+        "slice F1",
+        "J",
+        "tau",
+        "seconds per fit",
+    ]
     return markdown(heads, lines)
 
 
 def classic_lines(rows: pd.DataFrame) -> str:
-    """One line for each data set and context."""
-    lines = [[row["data"].upper(), row["context"], f"{row['auc']:.4f}", f"{row['log_loss']:.4f}",
-              f"{row['accuracy']:.3f}", f"{row['taken']} of 5", f"{row['seconds']:.1f}"]
+    """One line for each data set and way."""
+    lines = [[TITLES[row["data"]], row["labels"], row["context"], f"{row['auc']:.4f}", f"{row['log_loss']:.4f}",
+              f"{row['accuracy']:.3f}", f"{row['tau']:.2f}", f"{row['taken']} of 5", f"{row['seconds']:.1f}"]
              for row in rows.to_dict("records")]  # fmt: skip
-    return markdown(["data", "context", "AUC", "log-loss", "accuracy", "taken", "seconds per fit"], lines)
+    heads = ["data", "labels", "context", "AUC", "log-loss", "accuracy", "tau", "taken", "seconds per fit"]
+    return markdown(heads, lines)
 
 
 def page(scans: pd.DataFrame, classic: pd.DataFrame, facts: dict[str, Any]) -> str:
@@ -73,7 +86,7 @@ def main() -> None:
     facts = read_facts(written)
     for name in [] if arguments.page_only else arguments.only or NAMES:
         known = provenance(asdict(settings), SCRIPTS)
-        found = scan_rows(arguments.data, settings) if name == "scans" else classic_rows(name, settings)
+        found = scan_rows(arguments.data, settings) if name == "scans" else classic_rows(name, arguments.data, settings)
         path = folder / ("neighbours-scans.csv" if name == "scans" else "neighbours-classic.csv")
         write_table(merged(path, pd.DataFrame(list(found)).round(DIGITS), list(NAMES)), path)
         facts = {key: {**facts, name: known}[key] for key in NAMES if key in {**facts, name: known}}

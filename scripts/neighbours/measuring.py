@@ -1,4 +1,4 @@
-"""Scans with and without links between slices, and classic bags with and without context."""
+"""Scans whose slices are tied in different ways, and bags whose labels share noise or that are seen in context."""
 
 from __future__ import annotations
 
@@ -9,21 +9,25 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from bound_order.problems import classic_folds, cohort_folds
 from numpy.typing import NDArray
 from sklearn.metrics import f1_score, log_loss, roc_auc_score
 
 from psimil import VGPMIL
-from psimil.datasets import load_cq500, load_musk1, load_musk2, load_rsna
+from psimil.datasets import load_cq500, load_rsna
 from psimil.model.bags import Bags
-from psimil.paper.experiments.trial_data import nested_split
 from psimil.results.localisation import Places, auc_within_bags, closeness_to_middle
 
 Array = NDArray[Any]
 
 FOLDS = 5
-WAYS = ("independent", "chain", "chain, order shuffled")
-CONTEXTS = ("none", "bag", "auto")
-CLASSIC = {"musk1": load_musk1, "musk2": load_musk2}
+WAYS = ("independent", "shared", "chain", "chain, order shuffled")
+CHOICES = (("independent", "none"), ("shared", "none"), ("shared", "bag"), ("shared", "auto"))  # labels and context
+CLASSIC = {
+    **{name: cohort_folds(name) for name in ("musk1", "musk2")},
+    **{name: classic_folds(name) for name in ("elephant", "protein", "birds_brown_creeper")},
+    "cq500": cohort_folds("cq500"),
+}
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,7 @@ def scan_rows(directory: str, settings: NeighbourSettings) -> Iterator[dict[str,
             model = VGPMIL(labels=way.split(",")[0], random_state=settings.seed).fit(train, learn.y)
             seconds, found = time.perf_counter() - began, model.predict_dist(test)
             yield {"data": "scans", "cnn": cnn, "way": way, "J": model.model_.coupling,
+                   "tau": model.model_.sharing,
                    "bag_auc": roc_auc_score(unseen.y, found.log_odds), "log_loss": log_loss(unseen.y, found.prob),
                    "slice_auc": roc_auc_score(truth, found.instance_log_odds),
                    "within": auc_within_bags(truth, found.instance_log_odds, test.offsets),
@@ -62,18 +67,19 @@ def scan_rows(directory: str, settings: NeighbourSettings) -> Iterator[dict[str,
                    "middle": auc_within_bags(unseen.y_instances, middle, test.offsets)}  # fmt: skip
 
 
-def classic_rows(name: str, settings: NeighbourSettings) -> Iterator[dict[str, Any]]:
-    """A row for each context: five folds, all held-out bags together."""
-    bags, y = CLASSIC[name]()
-    for context in CONTEXTS:
-        prob, score, taken, seconds = np.empty(len(y)), np.empty(len(y)), 0, 0.0
-        for k in range(FOLDS):
-            split, began = nested_split(y, k), time.perf_counter()
+def classic_rows(name: str, directory: str | None, settings: NeighbourSettings) -> Iterator[dict[str, Any]]:
+    """A row for each way: five folds, all held-out bags together."""
+    for labels, context in CHOICES:
+        truth, scores, probs, sharing, taken, seconds = [], [], [], 0.0, 0, 0.0
+        for train, y, test, held in CLASSIC[name](directory, settings.seed):
+            began = time.perf_counter()
             own = None if context == "none" else context
-            model = VGPMIL(context=own, random_state=settings.seed).fit(bags[split.train], y[split.train])
+            model = VGPMIL(labels=labels, context=own, random_state=settings.seed).fit(train, y)
             seconds += (time.perf_counter() - began) / FOLDS
-            found = model.predict_dist(bags[split.test])
-            prob[split.test], score[split.test] = found.prob, found.log_odds
-            taken += model.model_.context
-        yield {"data": name, "context": context, "auc": roc_auc_score(y, score), "log_loss": log_loss(y, prob),
-               "accuracy": float(((prob >= 0.5) == y).mean()), "taken": taken, "seconds": seconds}  # fmt: skip
+            found = model.predict_dist(test)
+            truth.append(held), scores.append(found.log_odds), probs.append(found.prob)
+            sharing, taken = sharing + model.model_.sharing / FOLDS, taken + model.model_.context
+        T, score, prob = map(np.concatenate, (truth, scores, probs))
+        yield {"data": name, "labels": labels, "context": context, "auc": roc_auc_score(T, score),
+               "log_loss": log_loss(T, prob), "accuracy": float(((prob >= 0.5) == T).mean()), "tau": sharing,
+               "taken": taken, "seconds": seconds}  # fmt: skip

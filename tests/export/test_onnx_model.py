@@ -70,6 +70,7 @@ def random_model(seed):
         referral=Referral(0.7, 0.1, 0.0, 0.1) if rng.random() < 0.7 else None,
         chains=Chains(draws, 1.0, 64.0, 0, 0.9) if sampled else None,
         context=context,
+        sharing=float(rng.choice([0.0, 0.3, 0.8])),
     )
 
 

@@ -87,7 +87,6 @@ def config_text(estimator: PsiVGPMIL, columns: dict[str, Any] | None = None) -> 
 
     Examples
     --------
-    >>> from psimil import VGPMIL
     >>> print(config_text(VGPMIL(n_inducing=5, H=100.0)).splitlines()[1])
     H = 100.0
     """

@@ -5,11 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold
 from threadpoolctl import threadpool_limits
@@ -31,11 +29,11 @@ from psimil.figures import (
 )
 from psimil.files.environment import environment
 from psimil.files.rundir import RunDirectory
+from psimil.foundations.arrays import Array
 from psimil.model.bags import Bags
 from psimil.predictive.prediction import Prediction
 from psimil.results.metrics import bag_metrics
 
-Array = NDArray[Any]
 FOLDS = 5
 
 

@@ -42,7 +42,9 @@ def write_fit(
     asked: dict[str, Any],
 ) -> dict[str, Any]:
     """Write everything a fit leaves and return the facts that the command reports; ``asked`` chose the columns."""
-    metrics = _metrics(estimator, table, held_out, name, validation, learned_from_instances)
+    # labels of instances that were given to the fit would flatter its scores
+    shown = replace(table, y_instances=None) if learned_from_instances else table
+    metrics = _metrics(estimator, shown, name, held_out, validation)
     facts = {
         "n_iter": estimator.n_iter_,
         "converged": estimator.converged_,
@@ -71,30 +73,22 @@ def write_fit(
     if table.bags.n_instances > LARGEST:
         warn_of_size(table.bags.n_instances)
     else:
-        _results(estimator, table, model, learned_from_instances).save(run)
+        _results(estimator, shown, model).save(run)
     run.write_text("summary.md", _summary(facts, name, referral_rule(estimator.model_, estimator.referral)))
     run.finish()
     return facts
 
 
-def _results(estimator: PsiVGPMIL, table: BagTable, model: Path, learned_from_instances: bool) -> ResultSet:
+def _results(estimator: PsiVGPMIL, table: BagTable, model: Path) -> ResultSet:
     """What viewer and report show of a fit: its out-of-bag predictions, which say so in the model's card."""
-    shown = replace(table, y_instances=None) if learned_from_instances else table
-    results = tabular_results(shown, estimator.out_of_bag_.prediction, estimator, file=model)
+    results = tabular_results(table, estimator.out_of_bag_.prediction, estimator, file=model)
     return replace(results, model={"predictions": OUT_OF_BAG, **results.model}, fold=estimator.out_of_bag_.fold)
 
 
 def _metrics(
-    estimator: PsiVGPMIL,
-    table: BagTable,
-    held_out: BagTable | None,
-    name: str,
-    validation: Path | None,
-    learned_from_instances: bool,
+    estimator: PsiVGPMIL, table: BagTable, name: str, held_out: BagTable | None, validation: Path | None
 ) -> dict[str, Any]:
     unseen = estimator.out_of_bag_
-    if learned_from_instances:  # scores on labels that were given to the fit would flatter it
-        table = replace(table, y_instances=None)
     out_of_bag = scores(unseen.prediction, table, places_of(table, estimator), unseen)
     metrics = {"out_of_bag": {"measured_on": f"out-of-bag on the training bags of {printable(name)}", **out_of_bag}}
     if held_out is not None and validation is not None:

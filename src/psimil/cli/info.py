@@ -46,6 +46,7 @@ def info(context: typer.Context, model: ModelFile) -> None:
             "instance_threshold": trained.instance_threshold,
             "posterior": posterior_facts(trained),
             "coupling": trained.coupling,
+            "sharing": trained.sharing,
             "referral": referral_facts(trained, str(file.parameters.get("referral"))),
             "novelty_distance": None if trained.novelty is None else math.sqrt(trained.novelty.square),
             "parameters": parameters_json(file.parameters),

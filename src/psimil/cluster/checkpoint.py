@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from psimil.cluster.worker import store_fingerprint
 from psimil.files.model_file import parameters_json
 from psimil.files.paths import as_path
 from psimil.files.schema import kernel_from, kernel_json
 from psimil.files.sealed import checksum, seal, unseal
+from psimil.foundations.arrays import Array
 from psimil.foundations.errors import InputError
 from psimil.inference.bag_pass import BagBound, BagSums
 from psimil.inference.options import Options, Parameters, Progress
@@ -25,8 +25,6 @@ from psimil.inference.variational import Iterate
 from psimil.model.bags import Bags
 from psimil.paper.ascent import Pass
 from psimil.paper.passes import Bound, Statistics
-
-Array = NDArray[Any]
 
 KIND = "checkpoint"
 FORMAT = 4  # 2 knew no stages, 3 had a seal of its own

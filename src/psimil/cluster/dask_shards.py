@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, Self, TypeVar
 
-from numpy.typing import NDArray
-
 from psimil.cluster.worker import StoredRows, received, run_shard, store_fingerprint
 from psimil.cluster.workforce import Dispatch, ShardJob, Workforce
 from psimil.foundations.phases import tell
@@ -16,9 +14,7 @@ from psimil.model.bag_likelihoods import Labels
 from psimil.model.bag_ranges import BagRange
 from psimil.model.bags import Bags
 from psimil.model.context import RowsInContext
-from psimil.model.densities import Density
 
-Array = NDArray[Any]
 Result = TypeVar("Result")
 
 RETRIES, TIMEOUT, PATIENCE = 3, 30.0, 60.0
@@ -56,42 +52,28 @@ class DaskShards:
     ) -> None:
         from psimil.store import StoredBags
 
-        self.shards, self.retries = shards, retries
+        self._see(shards)
+        self.retries = retries
         self.ranges = shards.ranges if ranges is None else ranges
         self.workforce = Workforce(client, patience, timeout)
         self.store: tuple[str, str] | None = None  # path and fingerprint
         if isinstance(bags, StoredBags):
             path = str(bags.path.resolve())
             self.store = (path, store_fingerprint(path))
-        self.scattered: dict[BagRange, tuple[str, Any]] = {}  # the worker that was sent a shard, and the future of it
         self._numbers = {bags: number for number, bags in enumerate(self.ranges)}
 
     in_memory = None  # only sums over shards can be had
 
-    @property
-    def labels(self) -> Labels:
-        """Of all bags."""
-        return self.shards.labels
-
-    @property
-    def weights(self) -> Array:
-        """(B,) weight of each bag."""
-        return self.shards.weights
-
-    @property
-    def density(self) -> Density:
-        """Of the model."""
-        return self.shards.density
-
-    @property
-    def single(self) -> bool:
-        """Whether single precision does for what is worked out for every instance and draw."""
-        return self.shards.single
-
     def labelled(self, labels: Labels) -> Self:
-        """The same with other labels of the same bags; nothing of them has been sent yet."""
-        self.shards, self.scattered = self.shards.labelled(labels), {}
+        """The same with other labels of the same bags."""
+        self._see(self.shards.labelled(labels))
         return self
+
+    def _see(self, shards: StreamedShards) -> None:
+        """Take the data as one process sees them; nothing of them has been sent yet."""
+        self.shards, self.labels, self.weights = shards, shards.labels, shards.weights
+        self.density, self.single = shards.density, shards.single
+        self.scattered: dict[BagRange, tuple[str, Any]] = {}  # the worker that was sent a shard, and the future of it
 
     def map(self, task: Callable[[Shard], Result], ranges: Iterable[BagRange] | None = None) -> Iterator[Result]:
         """The task's results for these shards, or for all, in their order."""

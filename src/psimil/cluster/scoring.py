@@ -7,10 +7,10 @@ from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from psimil.cluster.dask_shards import DaskShards
 from psimil.compute.numpy_backend import chunk_rows
+from psimil.foundations.arrays import Array
 from psimil.inference.predicted_ranges import RANGE_ROWS, layout_of, range_of
 from psimil.inference.shards import SHARD_ROWS, Shard, StreamedShards
 from psimil.inference.sparse_gp import latent_moments
@@ -23,7 +23,6 @@ from psimil.predictive.aggregates import joined
 from psimil.predictive.drawn import Drawn
 from psimil.predictive.prediction import Prediction
 
-Array = NDArray[Any]
 Result = TypeVar("Result")
 
 
@@ -49,9 +48,8 @@ def predict_bags(model: TrainedModel, bags: Bags, client: Any) -> Prediction:
     Examples
     --------
     >>> from distributed import Client
-    >>> from psimil import VGPMIL
-    >>> from psimil.datasets import make_bags
-    >>> bags, y, _ = make_bags(n_bags=20, seed=1)
+    >>> from psimil import VGPMIL, datasets
+    >>> bags, y, _ = datasets.make_bags(n_bags=20, seed=1)
     >>> model = VGPMIL(n_inducing=5, labels="chain", max_iter=5, tol=0, random_state=0).fit(bags, y).model_
     >>> with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None) as client:
     ...     found = predict_bags(model, bags, client)
@@ -75,9 +73,8 @@ def predict_ranges(model: TrainedModel, bags: Bags, client: Any, rows: int = RAN
     Examples
     --------
     >>> from distributed import Client
-    >>> from psimil import VGPMIL
-    >>> from psimil.datasets import make_bags
-    >>> bags, y, _ = make_bags(n_bags=20, bag_size=(5, 5), seed=1)
+    >>> from psimil import VGPMIL, datasets
+    >>> bags, y, _ = datasets.make_bags(n_bags=20, bag_size=(5, 5), seed=1)
     >>> model = VGPMIL(n_inducing=5, max_iter=5, tol=0, random_state=0).fit(bags, y).model_
     >>> with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None) as client:
     ...     [len(part.prob) for part in predict_ranges(model, bags, client, 40)]

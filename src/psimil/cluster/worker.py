@@ -13,16 +13,15 @@ from threading import Lock
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
+from psimil.foundations.arrays import Array
 from psimil.foundations.errors import InputError
 from psimil.inference.shards import Shard
 from psimil.model.context import in_context
 from psimil.model.densities import Density
 from psimil.model.scaling import Scaling
 
-Array = NDArray[Any]
 Value = TypeVar("Value")
 
 SHARE = 0.3  # of a worker's memory that rows may keep

@@ -15,7 +15,7 @@ from statistics import median
 from typing import Any
 
 from psimil.foundations.errors import ClusterFailure, InputError, NumericalFailure
-from psimil.foundations.extras import install_command
+from psimil.foundations.extras import needed
 
 AHEAD = 4  # shards on their way or waiting for an earlier one, per thread of the cluster
 ANSWER_WITHIN = 10  # seconds for a scheduler that is asked for the first time
@@ -46,10 +46,8 @@ def connect(address: str, security: Any = None) -> Any:
         raise InputError(
             f"address must be that of a Dask scheduler, got {address!r}. Write e.g. connect('tcp://127.0.0.1:8786')."
         )
-    try:
+    with needed("a cluster needs Dask", "distributed"):
         from distributed import Client
-    except ImportError as error:
-        raise InputError(f"a cluster needs Dask. Install it with: {install_command('distributed')}") from error
     try:
         return Client(  # type: ignore[no-untyped-call]
             address, timeout=ANSWER_WITHIN, security=security, set_as_default=False

@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol, TypeVar
 
-from numpy.typing import NDArray
+from psimil.foundations.arrays import Array
 
-Array = NDArray[Any]
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 

@@ -17,15 +17,14 @@ from threading import local
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from threadpoolctl import ThreadpoolController
 
 from psimil.compute.backend import Features
+from psimil.foundations.arrays import Array
 from psimil.foundations.linalg import add_gram, multiply_upper, symmetric
 from psimil.foundations.scans import scan
 
-Array = NDArray[Any]
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 

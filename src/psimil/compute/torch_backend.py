@@ -13,14 +13,13 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from psimil.compute.backend import Features
+from psimil.foundations.arrays import Array
 from psimil.foundations.errors import InputError
 from psimil.foundations.scans import scan
 
-Array = NDArray[Any]
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 

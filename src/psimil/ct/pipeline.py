@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
 from psimil.ct.network.extractor import FeatureExtractor
@@ -20,10 +19,10 @@ from psimil.ct.scans.windows import WINDOWS, Window, check_windows
 from psimil.estimators.inputs import read_random_state
 from psimil.estimators.psi_vgpmil import VGPMIL, PsiVGPMIL
 from psimil.files.paths import as_path
+from psimil.foundations.arrays import Array
 from psimil.foundations.errors import InputError, ModelFileError, NotFitted
 from psimil.predictive.prediction import Prediction
 
-Array = NDArray[Any]
 Item = Scan | Slices | str | Path
 
 CNN_FILE, GP_FILE = "cnn.safetensors", "model.safetensors"
@@ -57,8 +56,6 @@ class CTPipeline(ClassifierMixin, BaseEstimator):
 
     Examples
     --------
-    >>> import pytest
-    >>> _ = pytest.importorskip("torch")
     >>> rng = np.random.default_rng(0)
     >>> scans = [Scan(str(b), rng.integers(0, 80, (5, 32, 32)).astype(np.int16), np.arange(5.0), (1.0, 1.0))
     ...          for b in range(12)]

@@ -19,6 +19,7 @@ from psimil.data.bagtable import ALL_OF_IT, Rows, TableOptions
 from psimil.data.chunks import chunk_rows, explained
 from psimil.data.columns import BagLabels, instance_labels
 from psimil.data.feature_columns import FeatureColumns
+from psimil.foundations.arrays import Array
 from psimil.foundations.errors import InputError
 from psimil.model.bags import Bags
 from psimil.model.features import as_real
@@ -29,7 +30,6 @@ MAX_RATIO = 1100  # of deflate, which numpy packs archives with
 BESIDE_X = ("bag_ids", "offsets", "ids", "y", "y_instances", "feature_names")
 KIND = "an npz archive"
 
-Array = NDArray[Any]
 Labels = tuple[Classes, NDArray[np.int64] | None]
 
 
@@ -44,11 +44,9 @@ class Archive:
 
     Examples
     --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as directory:
-    ...     path = Path(directory) / "bags.npz"
-    ...     np.savez(path, X=[[1.0], [2.0]], bag_ids=["b", "a"])
-    ...     [(rows.places.tolist(), rows.X.tolist()) for rows in Archive(path).rows()]
+    >>> path = Path("bags.npz")
+    >>> np.savez(path, X=[[1.0], [2.0]], bag_ids=["b", "a"])
+    >>> [(rows.places.tolist(), rows.X.tolist()) for rows in Archive(path).rows()]
     [([0, 1], [[1.0], [2.0]])]
     """
 
@@ -98,12 +96,10 @@ class ArchivedRows:
 
     Examples
     --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as directory:
-    ...     path = Path(directory) / "bags.npz"
-    ...     np.savez_compressed(path, X=[[1.0, 2.0], [3.0, 4.0]])
-    ...     rows = ArchivedRows(path)
-    ...     rows.shape, [chunk.tolist() for chunk in rows.chunks()]
+    >>> path = Path("bags.npz")
+    >>> np.savez_compressed(path, X=[[1.0, 2.0], [3.0, 4.0]])
+    >>> rows = ArchivedRows(path)
+    >>> rows.shape, [chunk.tolist() for chunk in rows.chunks()]
     ((2, 2), [[[1.0, 2.0], [3.0, 4.0]]])
     """
 

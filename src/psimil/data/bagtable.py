@@ -9,11 +9,10 @@ from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
 from psimil.data.feature_choice import Names
+from psimil.foundations.arrays import Array
 from psimil.foundations.errors import InputError
 from psimil.model.bags import Bags
 from psimil.model.labels import ZERO_ONE, Classes
-
-Array = NDArray[Any]
 
 BAG = "bag"  # column of the bag ids, unless another is named
 FARTHEST = 2.0**63  # positions along a bag beyond are none; nanoseconds since 1970 are not

@@ -16,7 +16,7 @@ import pandas as pd
 
 from psimil.data.feature_choice import one_line
 from psimil.foundations.errors import InputError
-from psimil.foundations.extras import install_command
+from psimil.foundations.extras import needed
 
 DELIMITED = tuple(f"{kind}{packed}" for kind in (".csv", ".tsv", ".txt") for packed in ("", ".gz"))
 PARQUET = (".parquet", ".pq")
@@ -57,11 +57,9 @@ def csv_chunks(path: Path, text: str, *, at_once: bool = False) -> Iterator[pd.D
 
     Examples
     --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as directory:
-    ...     path = Path(directory) / "bags.csv"
-    ...     _ = path.write_text("bag;f\n007;1,5\n")
-    ...     [chunk.values.tolist() for chunk in csv_chunks(path, "bag")]
+    >>> path = Path("bags.csv")
+    >>> _ = path.write_text("bag;f\n007;1,5\n")
+    >>> [chunk.values.tolist() for chunk in csv_chunks(path, "bag")]
     [[['007', 1.5]]]
     """
     with explained_text(path):
@@ -112,18 +110,13 @@ def parquet_chunks(path: Path, *, at_once: bool = False) -> Iterator[pd.DataFram
 
     Examples
     --------
-    >>> import tempfile
-    >>> import pandas as pd
-    >>> with tempfile.TemporaryDirectory() as directory:
-    ...     path = Path(directory) / "bags.parquet"
-    ...     pd.DataFrame({"bag": ["a"], "f": [1.5]}).to_parquet(path)
-    ...     [chunk.values.tolist() for chunk in parquet_chunks(path)]
+    >>> path = Path("bags.parquet")
+    >>> pd.DataFrame({"bag": ["a"], "f": [1.5]}).to_parquet(path)
+    >>> [chunk.values.tolist() for chunk in parquet_chunks(path)]
     [[], [['a', 1.5]]]
     """
-    try:
+    with needed("reading parquet needs pyarrow", "parquet"):
         import pyarrow.parquet as pq
-    except ImportError as error:
-        raise InputError(f"reading parquet needs pyarrow. Install it with: {install_command('parquet')}") from error
     with explained(path, "parquet"):
         # A buffer spares memory, but a page that lies about its size gets as much as it asks for.
         buffer_size = BUFFER if path.stat().st_size > AT_ONCE and not at_once else 0

@@ -12,6 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from psimil.data.bagtable import TableOptions
+from psimil.foundations.arrays import Array
 from psimil.foundations.errors import DataWarning, InputError
 from psimil.model.bag_checks import check_one_kind
 from psimil.model.labels import (
@@ -27,8 +28,6 @@ from psimil.model.labels import (
 
 NUMERIC = "biuf"
 
-Array = NDArray[Any]
-
 
 class BagIds:
     """The ids of bags as they are written, numbered as they first appear.
@@ -43,7 +42,6 @@ class BagIds:
 
     Examples
     --------
-    >>> import pandas as pd
     >>> ids = BagIds("bag")
     >>> ids.numbers(pd.Series(["8", "7", "8"])), ids.names()
     (array([0, 1, 0]), array([8, 7]))
@@ -214,7 +212,6 @@ def as_labels(column: pd.Series[Any], name: str) -> Array:
 
     Examples
     --------
-    >>> import pandas as pd
     >>> as_labels(pd.Series(["tumor", "normal"]), "label").tolist()
     ['tumor', 'normal']
     """
@@ -229,7 +226,6 @@ def as_numbers(column: pd.Series[Any], name: str) -> NDArray[np.float64]:
 
     Examples
     --------
-    >>> import pandas as pd
     >>> as_numbers(pd.Series([1, None]), "label")
     array([ 1., nan])
     >>> as_numbers(pd.Series(["yes"]), "label")

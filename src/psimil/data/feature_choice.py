@@ -118,7 +118,8 @@ def _fitting(wanted: Names, columns: Sequence[Any], free: Sequence[Any], name: s
             unknown.append(text)
         fitting |= dict.fromkeys(fits)
     if unknown:
-        raise InputError(f"{name} has no column {_quoted(unknown)}. {_near(unknown, list(by_name))}")
+        quoted = _listed([f'"{text}"' for text in unknown])
+        raise InputError(f"{name} has no column {quoted}. {_near(unknown, list(by_name))}")
     return list(fitting)
 
 
@@ -127,10 +128,9 @@ def _near(unknown: Sequence[str], names: Sequence[str]) -> str:
     near = difflib.get_close_matches(unknown[0].lower(), list(alike), n=1)
     if near:
         return f'Did you mean "{one_line(alike[near[0]])}"?'
-    more = f", ... ({len(names)})" if len(names) > SHOWN else ""
-    return f"Columns: {one_line(', '.join(names[:SHOWN]))}{more}."
+    return f"Columns: {_listed(names)}."
 
 
-def _quoted(names: Sequence[str]) -> str:
-    more = f", ... ({len(names)})" if len(names) > SHOWN else ""
-    return one_line(", ".join(f'"{name}"' for name in names[:SHOWN])) + more
+def _listed(names: Sequence[str]) -> str:
+    """The names, of many the first and their number."""
+    return one_line(", ".join(names[:SHOWN])) + (f", ... ({len(names)})" if len(names) > SHOWN else "")

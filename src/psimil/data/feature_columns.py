@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from psimil.data.columns import NUMERIC
 from psimil.data.feature_choice import Names, as_names, chosen_columns, drop_option, one_line
+from psimil.foundations.arrays import Array
 from psimil.foundations.errors import DataWarning, InputError
 
 NUMBER = re.compile(r"\s*[+-]?(\d+|\d{1,3}([., ']\d{3})+|(?=[.,]\d))([.,]\d*)?([eE][+-]?\d+)?\s*")
@@ -32,8 +33,6 @@ FEW = 8  # rows, or bags, whose order a measurement can follow by chance
 RARE = 1e-3  # chance at which that is no chance
 ROWS, BAGS = "the order of the rows", "the order or the number of the bag"
 
-Array = NDArray[Any]
-
 
 class FeatureColumns:
     """The columns that are features: those that are chosen, but for columns of nothing but text.
@@ -49,7 +48,6 @@ class FeatureColumns:
 
     Examples
     --------
-    >>> import pandas as pd
     >>> found = FeatureColumns(["bag", "f"], "bags.csv", {"bag"})
     >>> found.look(pd.DataFrame({"bag": ["a", "b"], "f": [0.5, 1.5]}), np.array([0, 1]))
     >>> found.names()

@@ -9,12 +9,11 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from psimil.data.chunks import explained
+from psimil.foundations.arrays import Array
 from psimil.foundations.errors import InputError
-from psimil.foundations.extras import install_command
-
-Array = NDArray[Any]
+from psimil.foundations.extras import needed
 
 MAX_BYTES = 16 << 30
 LONGEST = 4  # numbers of an attribute that is kept
@@ -34,19 +33,14 @@ def read_h5_arrays(path: Path, needed: str, others: Collection[str] = ()) -> tup
         When h5py is not installed, or the file is damaged, lies about its size, or points to other files.
     """
     h5py = _h5py()
-    try:
-        with h5py.File(path, "r") as file:
-            if not _links(file, needed):
-                raise InputError(f'{path.name} has no dataset "{needed}". It has {", ".join(file) or "nothing"}.')
-            datasets = {key: _own_dataset(h5py, file, key, path.name) for key in (needed, *others) if _links(file, key)}
-            arrays = {key: np.asarray(dataset[()]) for key, dataset in datasets.items()}
-            attributes = {
-                name: np.asarray(value) for one in (file, *datasets.values()) for name, value in one.attrs.items()
-            }
-    except InputError:
-        raise
-    except Exception as error:  # h5py fails in many ways on a damaged or hostile file
-        raise InputError(f"{path.name} cannot be read as HDF5: {' '.join(str(error).split())}.") from error
+    with explained(path, "HDF5"), h5py.File(path, "r") as file:
+        if not _links(file, needed):
+            raise InputError(f'{path.name} has no dataset "{needed}". It has {", ".join(file) or "nothing"}.')
+        datasets = {key: _own_dataset(h5py, file, key, path.name) for key in (needed, *others) if _links(file, key)}
+        arrays = {key: np.asarray(dataset[()]) for key, dataset in datasets.items()}
+        attributes = {
+            name: np.asarray(value) for one in (file, *datasets.values()) for name, value in one.attrs.items()
+        }
     return arrays, {
         name: value for name, value in attributes.items() if value.dtype.kind in "iuf" and value.size <= LONGEST
     }
@@ -64,10 +58,8 @@ def h5_bytes(arrays: Mapping[str, Array], attributes: Mapping[str, Mapping[str, 
 
 
 def _h5py() -> ModuleType:
-    try:
+    with needed("HDF5 files need h5py", "h5"):
         import h5py
-    except ImportError as error:
-        raise InputError(f"HDF5 files need h5py. Install it with: {install_command('h5')}") from error
     module: ModuleType = h5py
     return module
 

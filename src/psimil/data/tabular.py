@@ -29,7 +29,6 @@ class Table:
 
     Examples
     --------
-    >>> import pandas as pd
     >>> frame = pd.DataFrame({"bag": ["b", "a", "b"], "label": [1, 0, 1], "f": [1.0, 2.0, 3.0]})
     >>> table = Table(lambda: iter([frame[:2], frame[2:]]), "the table")
     >>> [(rows.places.tolist(), rows.X.tolist()) for rows in table.rows()], table.ids.tolist(), table.y.tolist()

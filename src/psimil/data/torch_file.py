@@ -15,12 +15,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from psimil.data.chunks import explained
+from psimil.foundations.arrays import Array
 from psimil.foundations.errors import InputError
-
-Array = NDArray[Any]
 
 MAX_BYTES = 16 << 30
 PROGRAM_BYTES = 1 << 16  # a tensor is described in fewer than 200
@@ -73,11 +71,9 @@ def read_tensors(path: Path, wanted: Collection[str]) -> dict[str, Array]:
 
     Examples
     --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as directory:
-    ...     path = Path(directory) / "slide.pt"
-    ...     _ = path.write_bytes(b"cos\nsystem\n(S'echo hello'\ntR.")
-    ...     read_tensors(path, ["features"])
+    >>> path = Path("slide.pt")
+    >>> _ = path.write_bytes(b"cos\nsystem\n(S'echo hello'\ntR.")
+    >>> read_tensors(path, ["features"])
     Traceback (most recent call last):
     psimil.foundations.errors.InputError: slide.pt is not a file of torch.save (1.6 or newer). Save the tensor again.
     """

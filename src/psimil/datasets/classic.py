@@ -75,11 +75,9 @@ def read_classic(path: str | Path) -> tuple[Bags, NDArray[np.int64]]:
 
     Examples
     --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as directory:
-    ...     path = Path(directory) / "zoo.csv"
-    ...     _ = path.write_text("1,7,0.5,2\n0,8,0.1,3\n1,7,0.7,1\n")
-    ...     bags, y = read_classic(path)
+    >>> path = Path("zoo.csv")
+    >>> _ = path.write_text("1,7,0.5,2\n0,8,0.1,3\n1,7,0.7,1\n")
+    >>> bags, y = read_classic(path)
     >>> bags.ids.tolist(), bags[0].tolist(), y.tolist()
     ([7, 8], [[0.5, 2.0], [0.7, 1.0]], [1, 0])
     """

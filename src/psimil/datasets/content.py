@@ -32,11 +32,9 @@ def read_content(path: Path, limit: int) -> bytes:
 
     Examples
     --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as directory:
-    ...     path = Path(directory) / "greeting.gz"
-    ...     _ = path.write_bytes(gzip.compress(b"hello"))
-    ...     read_content(path, 100)
+    >>> path = Path("greeting.gz")
+    >>> _ = path.write_bytes(gzip.compress(b"hello"))
+    >>> read_content(path, 100)
     b'hello'
     """
     try:
@@ -74,19 +72,13 @@ def write_content(path: Path, content: bytes) -> None:
 
     Examples
     --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as directory:
-    ...     path = Path(directory) / "new" / "greeting"
-    ...     write_content(path, b"hello")
-    ...     path.read_text()
+    >>> path = Path("new") / "greeting"
+    >>> write_content(path, b"hello")
+    >>> path.read_text()
     'hello'
     """
-
-    def write(stream: BinaryIO) -> None:
-        stream.write(content)
-
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OutputError(f"cannot make the folder {path.parent}: {(error.strerror or str(error)).lower()}.") from error
-    atomic_write(path, write)
+    atomic_write(path, lambda stream: stream.write(content))

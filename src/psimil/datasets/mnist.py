@@ -48,11 +48,9 @@ def read_idx(path: str | Path) -> NDArray[np.uint8]:
 
     Examples
     --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as directory:
-    ...     path = Path(directory) / "labels"
-    ...     _ = path.write_bytes(bytes([0, 0, 8, 1, 0, 0, 0, 3, 7, 2, 9]))
-    ...     read_idx(path)
+    >>> path = Path("labels")
+    >>> _ = path.write_bytes(bytes([0, 0, 8, 1, 0, 0, 0, 3, 7, 2, 9]))
+    >>> read_idx(path)
     array([7, 2, 9], dtype=uint8)
     """
     path = as_path(path)

@@ -100,11 +100,9 @@ def verify(path: str | Path, name: str) -> None:
 
     Examples
     --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as directory:
-    ...     path = Path(directory) / "rsna_f8_cnn0.csv"
-    ...     _ = path.write_text("feature_0")
-    ...     verify(path, "rsna_f8_cnn0.csv")
+    >>> path = Path("rsna_f8_cnn0.csv")
+    >>> _ = path.write_text("feature_0")
+    >>> verify(path, "rsna_f8_cnn0.csv")
     Traceback (most recent call last):
     psimil.foundations.errors.InputError: rsna_f8_cnn0.csv: content is not the published file (SHA-256 ...
     """

@@ -12,6 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from psimil.data.chunks import read_csv
+from psimil.foundations.arrays import Array
 from psimil.foundations.errors import InputError
 from psimil.model.bags import Bags
 from psimil.model.labels import UNKNOWN
@@ -19,8 +20,6 @@ from psimil.model.labels import UNKNOWN
 SCAN, SLICE, LABEL, SLICE_LABEL = "bag_name", "instance_name", "bag_label", "instance_label"
 POSITION = "order"
 CNN_PROB, CNN_PRED, CNN_SLICE = "bag_cnn_probability", "bag_cnn_prediction", "cnn_prediction"
-
-Array = NDArray[Any]
 
 NUMBER, BINARY, PROBABILITY = "a number", "0 or 1", "between 0 and 1"
 RULES: Mapping[str, Callable[[Array], Array]] = {
@@ -81,11 +80,9 @@ def read_scans(
 
     Examples
     --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as directory:
-    ...     path = Path(directory) / "scans.csv"
-    ...     _ = path.write_text("feature_0,bag_name,bag_label\n0.5,b,1\n0.1,a,0\n0.7,b,1\n")
-    ...     scans = read_scans(path, n_features=1, rows_in_order=True)
+    >>> path = Path("scans.csv")
+    >>> _ = path.write_text("feature_0,bag_name,bag_label\n0.5,b,1\n0.1,a,0\n0.7,b,1\n")
+    >>> scans = read_scans(path, n_features=1, rows_in_order=True)
     >>> scans.bags.ids.tolist(), scans.y.tolist(), scans.position.tolist()
     (['a', 'b'], [0, 1], [0, 0, 1])
     """

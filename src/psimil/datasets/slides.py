@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from psimil.data.bagtable import Slide
 from psimil.data.chunks import read_csv
@@ -19,12 +19,11 @@ from psimil.data.torch_file import read_tensors
 from psimil.datasets.content import write_content
 from psimil.datasets.labelled import LabelledBags, OneBag, check_bags, checked_names, coordinates, together
 from psimil.files.paths import as_path
+from psimil.foundations.arrays import Array
 from psimil.foundations.errors import DataWarning, InputError, MissingFile
 from psimil.model.bags import Bags
 from psimil.model.features import as_real
 from psimil.model.labels import UNKNOWN, ZERO_ONE, Classes
-
-Array = NDArray[Any]
 
 FEATURES, COORDS = "features", "coords"
 SLIDE, LABEL = "slide_id", "label"
@@ -65,10 +64,8 @@ def read_h5(
 
     Examples
     --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as directory:
-    ...     write_h5(directory, Bags.from_list([[[1.0], [2.0]], [[3.0]]], ids=["s1", "s2"]))
-    ...     bags, y, _ = read_h5(directory, {"s1": 1, "s2": 0})
+    >>> write_h5("slides", Bags.from_list([[[1.0], [2.0]], [[3.0]]], ids=["s1", "s2"]))
+    >>> bags, y, _ = read_h5("slides", {"s1": 1, "s2": 0})
     >>> bags.ids.tolist(), bags["s1"].tolist(), y.tolist()
     (['s1', 's2'], [[1.0], [2.0]], [1, 0])
     """
@@ -99,10 +96,8 @@ class SlideFolder:
 
     Examples
     --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as directory:
-    ...     write_h5(directory, Bags.from_list([[[1.0]], [[2.0]]], ids=["s1", "s2"]))
-    ...     [(slide.name, slide.label) for slide in SlideFolder(Path(directory), {"s2": 1})]
+    >>> write_h5("slides", Bags.from_list([[[1.0]], [[2.0]]], ids=["s1", "s2"]))
+    >>> [(slide.name, slide.label) for slide in SlideFolder(Path("slides"), {"s2": 1})]
     [('s2', 1)]
     """
 
@@ -229,10 +224,8 @@ def write_h5(directory: str | Path, bags: Bags, coords: ArrayLike | None = None)
 
     Examples
     --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as directory:
-    ...     write_h5(directory, Bags.from_list([[[1.0]]], ids=["s1"]), coords=[[0, 256]])
-    ...     [path.name for path in Path(directory).iterdir()]
+    >>> write_h5("slides", Bags.from_list([[[1.0]]], ids=["s1"]), coords=[[0, 256]])
+    >>> [path.name for path in Path("slides").iterdir()]
     ['s1.h5']
     """
     folder = as_path(directory, "directory")

@@ -23,6 +23,7 @@ from psimil.datasets.labelled import (
 )
 from psimil.datasets.torchmil_folder import COORDS, FEATURES, INSTANCE_FOLDERS, LABELS, NAMED, SPLITS, TorchmilFolder
 from psimil.files.paths import as_path
+from psimil.files.rundir import explained
 from psimil.foundations.errors import InputError, OutputError
 from psimil.model.bags import Bags
 
@@ -54,11 +55,9 @@ def read_torchmil(directory: str | Path, split: str | None = None, *, features: 
 
     Examples
     --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as directory:
-    ...     folder = Path(directory) / "data"
-    ...     write_torchmil(folder, Bags.from_list([[[1.0], [2.0]], [[3.0]]], ids=["a", "b"]), [1, 0])
-    ...     bags, y, y_instances = read_torchmil(folder)
+    >>> folder = Path("data")
+    >>> write_torchmil(folder, Bags.from_list([[[1.0], [2.0]], [[3.0]]], ids=["a", "b"]), [1, 0])
+    >>> bags, y, y_instances = read_torchmil(folder)
     >>> bags.ids.tolist(), bags["a"].tolist(), y.tolist(), y_instances.tolist()
     (['a', 'b'], [[1.0], [2.0]], [1, 0], [-1, -1, -1])
     """
@@ -98,11 +97,9 @@ def write_torchmil(
 
     Examples
     --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as directory:
-    ...     folder = Path(directory) / "data"
-    ...     write_torchmil(folder, Bags.from_list([[[1.0], [2.0]]], ids=["a"]), [1], [0, 1])
-    ...     sorted(str(path.relative_to(folder)) for path in folder.rglob("*.npy"))
+    >>> folder = Path("data")
+    >>> write_torchmil(folder, Bags.from_list([[[1.0], [2.0]]], ids=["a"]), [1], [0, 1])
+    >>> sorted(str(path.relative_to(folder)) for path in folder.rglob("*.npy"))
     ['features/a.npy', 'inst_labels/a.npy', 'labels/a.npy']
     """
     target = as_path(directory, "directory")
@@ -136,14 +133,11 @@ def _aside(directory: Path) -> Iterator[Path]:
     """A folder beside the target that takes its name at the end, or goes when something fails."""
     aside = directory.parent / f".{directory.name}-{secrets.token_hex(8)}.tmp"
     try:
-        if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
-            raise OutputError(f"cannot write {directory}: something is there already. Name a new folder.")
-        aside.mkdir(parents=True)
-        yield aside
-        os.replace(aside, directory)
-    except OutputError:
-        raise
-    except OSError as error:
-        raise OutputError(f"cannot write {directory}: {(error.strerror or str(error)).lower()}.") from error
+        with explained(directory):
+            if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+                raise OutputError(f"cannot write {directory}: something is there already. Name a new folder.")
+            aside.mkdir(parents=True)
+            yield aside
+            os.replace(aside, directory)
     finally:
         shutil.rmtree(aside, ignore_errors=True)

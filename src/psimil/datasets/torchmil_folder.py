@@ -33,12 +33,10 @@ class TorchmilFolder:
 
     Examples
     --------
-    >>> import tempfile
     >>> from psimil.datasets import write_torchmil
     >>> from psimil.model.bags import Bags
-    >>> with tempfile.TemporaryDirectory() as directory:
-    ...     write_torchmil(Path(directory) / "data", Bags.from_list([[[1.0]], [[2.0]]], ids=["a", "b"]), [1, 0])
-    ...     [(bag.name, bag.label) for bag in TorchmilFolder(Path(directory) / "data")]
+    >>> write_torchmil("data", Bags.from_list([[[1.0]], [[2.0]]], ids=["a", "b"]), [1, 0])
+    >>> [(bag.name, bag.label) for bag in TorchmilFolder(Path("data"))]
     [('a', 1), ('b', 0)]
     """
 

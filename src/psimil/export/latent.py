@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from psimil.export.terms import Term, expm1, square, variance_over
+from psimil.foundations.arrays import Array
 from psimil.foundations.errors import InputError
 from psimil.foundations.logistic import antithetic_draws
 from psimil.inference.trained import TrainedModel
@@ -19,8 +19,6 @@ from psimil.model.scaling import FARTHEST
 from psimil.predictive.aggregates import DRAWS
 from psimil.predictive.moments import LARGEST_LATENT
 from psimil.predictive.novelty import ROUNDING, Novelty
-
-Array = NDArray[Any]
 
 
 class Latent(NamedTuple):

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from psimil.export.terms import (
     Term,
@@ -22,8 +21,6 @@ from psimil.export.terms import (
 from psimil.foundations.logistic import WIDE, gauss_hermite, trapezoid
 from psimil.predictive.aggregates import TINY
 from psimil.predictive.moments import NARROW, TINY_MEAN
-
-Array = NDArray[Any]
 
 
 class Estimate(NamedTuple):
@@ -65,10 +62,10 @@ def instances_of_draws(f: Term, count: int) -> Estimate:
     return Estimate(log_p, log_q, variance_over(sigmoid(f), 1))
 
 
-def bag_of_draws(f: Term, count: int, aggregate: str) -> Estimate:
+def bag_of_draws(f: Term, count: int, aggregate: str, sharing: float) -> Estimate:
     """The bag from draws (N, S) of its latent values."""
     if aggregate == "noisy_or":
-        log_negative = -softplus(f).over("Sum", 0, keep=True)
+        log_negative = -_total_hazard(softplus(f), sharing)
         log_positive = log1mexp(log_negative)
     else:
         top = f.over("Max", 0, keep=True)
@@ -83,19 +80,20 @@ def largest_of(instances: Estimate) -> Estimate:
     return Estimate(*(part.rows(winner) for part in instances))
 
 
-def noisy_or_of(instances: Estimate, draws: Term | None) -> Estimate:
+def noisy_or_of(instances: Estimate, draws: Term | None, sharing: float) -> Estimate:
     """The bag that one positive instance makes positive.
 
     Parameters
     ----------
     draws : (N, S) of the latent values, which tell how instances hang together; None for independent ones.
+    sharing : tau of the noise that labels share.
     """
     log_p, log_q, spread = instances
     total = log_q.over("Sum", 0, keep=True)
     relative = log1p(spread * (log_q * -2.0).at_most(650.0).apply("Exp")).over("Sum", 0, keep=True)
     of_bag = (total * 2.0).apply("Exp") * expm1(relative.at_most(700.0))
     if draws is not None:
-        total, of_bag = _corrected(total, relative, log_q.over("Min", 0, keep=True), draws)
+        total, of_bag = _corrected(total, relative, log_q.over("Min", 0, keep=True), draws, sharing)
     positive = log1mexp(total)
     top = log_p.over("Max", 0, keep=True)
     added = top + (log_p - top).apply("Exp").over("Sum", 0, keep=True).apply("Log")
@@ -104,10 +102,10 @@ def noisy_or_of(instances: Estimate, draws: Term | None) -> Estimate:
     return Estimate(positive, total, of_bag.at_most(largest))
 
 
-def _corrected(total: Term, relative: Term, most: Term, draws: Term) -> tuple[Term, Term]:
+def _corrected(total: Term, relative: Term, most: Term, draws: Term, sharing: float) -> tuple[Term, Term]:
     """(1,) log P(0) and the variance of the bag, what draws say corrected by what is known of single instances."""
     risk = softplus(draws)
-    sums = risk.over("Sum", 0, keep=True)  # (1, S)
+    sums = _total_hazard(risk, sharing)  # (1, S)
     lowest, least = risk.over("Min", 1, keep=True), sums.over("Min", 1, keep=True)
     negative, survival = (lowest - risk).apply("Exp"), (least - sums).apply("Exp")
     apart, mean = negative.over("Mean", 1, keep=True), survival.over("Mean", 1, keep=True)
@@ -123,6 +121,15 @@ def _corrected(total: Term, relative: Term, most: Term, draws: Term) -> tuple[Te
     of_std = _finite(_log_std(total, relative) - _log_std(log_apart, own_relative))
     joint = (log_negative + weight * error).at_least(total).at_most(most)
     return joint, ((log_std + weight * of_std) * 2.0).apply("Exp")
+
+
+def _total_hazard(hazards: Term, sharing: float) -> Term:
+    """(1, S) -log P(0) of the bag, from the hazards (N, S) of its instances."""
+    if sharing == 0:
+        return hazards.over("Sum", 0, keep=True)
+    top = hazards.over("Max", 0, keep=True).at_least(TINY)
+    parts = (hazards / top).power(1.0 / (1.0 - sharing)).over("Sum", 0, keep=True)
+    return top * parts.power(1.0 - sharing)
 
 
 def _log_std(log_mean_: Term, relative: Term) -> Term:

@@ -9,12 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from psimil.foundations.errors import InputError
-from psimil.foundations.extras import install_command
-
-Array = NDArray[Any]
+from psimil.foundations.arrays import Array
+from psimil.foundations.extras import needed
 
 OPSET, IR_VERSION = 18, 8  # those of 2022: runtimes of the years since know them
 LARGEST = float(np.finfo(np.float64).max)
@@ -116,6 +113,10 @@ class Term:
         """The same numbers in another type."""
         return self.graph.node("Cast", self, to=self.graph.onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
 
+    def power(self, exponent: float) -> Term:
+        """Its power, of numbers that are not negative."""
+        return self.graph.node("Pow", self, exponent)
+
     def over(self, kind: str, axis: int, keep: bool = False) -> Term:
         """The "Sum", "Mean", "Max" or "Min" over an axis."""
         return self.graph.node(f"Reduce{kind}", self, np.array([axis]), keepdims=int(keep))
@@ -143,13 +144,11 @@ class Term:
 
 def _onnx_package() -> Any:
     """The package onnx; refused where it is not installed."""
-    try:
+    with needed("ONNX files need onnx", "onnx"):
         import onnx
         import onnx.checker
         import onnx.helper
         import onnx.numpy_helper
-    except ImportError as error:
-        raise InputError(f"ONNX files need onnx. Install it with: {install_command('onnx')}") from error
     return onnx
 
 

@@ -34,9 +34,8 @@ def bag_table(prediction: Prediction, bag: Any, truth: ArrayLike | None = None) 
 
     Examples
     --------
-    >>> from psimil import VGPMIL
-    >>> from psimil.datasets import make_bags
-    >>> bags, y, _ = make_bags(n_bags=10, bag_size=(4, 4), seed=0)
+    >>> from psimil import VGPMIL, datasets
+    >>> bags, y, _ = datasets.make_bags(n_bags=10, bag_size=(4, 4), seed=0)
     >>> prediction = VGPMIL(n_inducing=5, random_state=0).fit(bags, y).predict_dist(bags)
     >>> bag_table(prediction, 3).columns.tolist()
     ['bag', 'instance', 'prob', 'std', 'lower', 'upper', 'novelty']
@@ -68,10 +67,9 @@ def plot_bag(prediction: Prediction, bag: Any, truth: ArrayLike | None = None, *
 
     Examples
     --------
-    >>> from psimil import VGPMIL
-    >>> from psimil.datasets import make_bags
+    >>> from psimil import VGPMIL, datasets
     >>> from psimil.figures import new_figure
-    >>> bags, y, y_instances = make_bags(n_bags=10, bag_size=(4, 4), seed=0)
+    >>> bags, y, y_instances = datasets.make_bags(n_bags=10, bag_size=(4, 4), seed=0)
     >>> prediction = VGPMIL(n_inducing=5, random_state=0).fit(bags, y).predict_dist(bags)
     >>> plot_bag(prediction, 3, y_instances[12:16], ax=new_figure()).get_ylabel()
     'probability'

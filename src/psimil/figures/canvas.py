@@ -87,11 +87,9 @@ def save_figure(ax: Axes, path: str | Path, data: pd.DataFrame) -> None:
 
     Examples
     --------
-    >>> import tempfile
     >>> from psimil.figures import plot_theta, theta_table
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     save_figure(plot_theta(ax=new_figure()), Path(folder) / "theta.png", theta_table())
-    ...     sorted(p.name for p in Path(folder).iterdir())
+    >>> save_figure(plot_theta(ax=new_figure()), "theta.png", theta_table())
+    >>> sorted(p.name for p in Path().iterdir())
     ['theta.csv', 'theta.pdf', 'theta.png']
     """
     path = as_path(path)

@@ -38,9 +38,8 @@ def digits_table(prediction: Prediction, bags: Sequence[Any], truth: Sequence[Ar
 
     Examples
     --------
-    >>> from psimil import VGPMIL
-    >>> from psimil.datasets import make_bags
-    >>> bags, y, _ = make_bags(n_bags=10, bag_size=(4, 4), seed=0)
+    >>> from psimil import VGPMIL, datasets
+    >>> bags, y, _ = datasets.make_bags(n_bags=10, bag_size=(4, 4), seed=0)
     >>> prediction = VGPMIL(n_inducing=5, random_state=0).fit(bags, y).predict_dist(bags)
     >>> digits_table(prediction, [0, 3]).columns.tolist()
     ['bag', 'instance', 'prob', 'std', 'lower', 'upper', 'novelty', 'predicted', 'bag_prob', 'bag_std', 'bag_reason']
@@ -80,11 +79,9 @@ def plot_digits(
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from psimil import VGPMIL
-    >>> from psimil.datasets import make_bags
+    >>> from psimil import VGPMIL, datasets
     >>> from psimil.figures import new_figure
-    >>> bags, y, _ = make_bags(n_bags=10, bag_size=(4, 4), seed=0)
+    >>> bags, y, _ = datasets.make_bags(n_bags=10, bag_size=(4, 4), seed=0)
     >>> prediction = VGPMIL(n_inducing=5, random_state=0).fit(bags, y).predict_dist(bags)
     >>> len(plot_digits(np.zeros((2, 4, 8, 8)), prediction, [0, 3], ax=new_figure()).images)
     8

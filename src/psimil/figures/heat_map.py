@@ -35,11 +35,10 @@ def plot_slide(prediction: Prediction, slide: Slide, *, ax: Axes | None = None) 
 
     Examples
     --------
-    >>> from psimil import VGPMIL
+    >>> from psimil import VGPMIL, datasets
     >>> from psimil.data.bagtable import Slide
-    >>> from psimil.datasets import make_bags
     >>> from psimil.figures import new_figure
-    >>> bags, y, _ = make_bags(n_bags=10, bag_size=(4, 4), seed=0)
+    >>> bags, y, _ = datasets.make_bags(n_bags=10, bag_size=(4, 4), seed=0)
     >>> prediction = VGPMIL(n_inducing=5, random_state=0).fit(bags, y).predict_dist(bags)
     >>> slide = Slide("s2", 4, np.array([[0, 0], [256, 0], [0, 256], [512, 256]]), {})
     >>> plot_slide(prediction, slide, ax=new_figure()).images[0].get_array().shape

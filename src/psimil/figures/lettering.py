@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
@@ -95,10 +94,9 @@ def titled(ax: Axes, text: str, size: float = 11.0, **how: Any) -> None:
     ax.set_title(folded(text, axes_points(ax)[0], size), fontsize=size, parse_math=False, **how)
 
 
-def legend_below(ax: Axes, handles: Sequence[Any] | None = None, labels: Sequence[str] | None = None) -> None:
+def legend_below(ax: Axes) -> None:
     """A legend under the axes and their labels, in as many columns as fit; it never lies on the data."""
-    drawn = ax.get_legend_handles_labels()
-    handles, labels = (drawn[0] if handles is None else handles), (drawn[1] if labels is None else labels)
+    handles, labels = ax.get_legend_handles_labels()
     size = 9.0
     width = axes_points(ax)[0]
     figure = figure_of(ax)

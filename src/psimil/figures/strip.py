@@ -36,9 +36,8 @@ def strip_table(prediction: Prediction, bag: Any, truth: ArrayLike | None = None
 
     Examples
     --------
-    >>> from psimil import VGPMIL
-    >>> from psimil.datasets import make_bags
-    >>> bags, y, _ = make_bags(n_bags=10, bag_size=(4, 4), seed=0)
+    >>> from psimil import VGPMIL, datasets
+    >>> bags, y, _ = datasets.make_bags(n_bags=10, bag_size=(4, 4), seed=0)
     >>> prediction = VGPMIL(n_inducing=5, random_state=0).fit(bags, y).predict_dist(bags)
     >>> len(strip_table(prediction, 3))
     4
@@ -67,10 +66,9 @@ def plot_strip(
 
     Examples
     --------
-    >>> from psimil import VGPMIL
-    >>> from psimil.datasets import make_bags
+    >>> from psimil import VGPMIL, datasets
     >>> from psimil.figures import new_figure
-    >>> bags, y, _ = make_bags(n_bags=10, bag_size=(4, 4), seed=0)
+    >>> bags, y, _ = datasets.make_bags(n_bags=10, bag_size=(4, 4), seed=0)
     >>> prediction = VGPMIL(n_inducing=5, random_state=0).fit(bags, y).predict_dist(bags)
     >>> len(plot_strip(prediction, 3, ax=new_figure()).images)
     4

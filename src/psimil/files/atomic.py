@@ -43,11 +43,9 @@ def atomic_write(path: str | Path, write: Callable[[BinaryIO], object]) -> None:
 
     Examples
     --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as directory:
-    ...     path = Path(directory) / "greeting.txt"
-    ...     atomic_write(path, lambda stream: stream.write(b"hello"))
-    ...     path.read_text(), len(list(Path(directory).iterdir()))
+    >>> path = Path("greeting.txt")
+    >>> atomic_write(path, lambda stream: stream.write(b"hello"))
+    >>> path.read_text(), len(list(Path().iterdir()))
     ('hello', 1)
     """
     with atomic_stream(path) as stream, writing(path):

@@ -39,8 +39,7 @@ def checkout_commit(directory: Path) -> str | None:
 
     Examples
     --------
-    >>> import tempfile
-    >>> checkout_commit(Path(tempfile.gettempdir())) is None
+    >>> checkout_commit(Path()) is None
     True
     """
     try:

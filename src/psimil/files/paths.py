@@ -58,12 +58,10 @@ def lock_folder(folder: Path, wait: float = 0.0) -> int | None:
 
     Examples
     --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as directory:
-    ...     lock = lock_folder(Path(directory))
-    ...     lock is None, lock_folder(Path(directory)) is None
-    ...     os.close(lock)
+    >>> lock = lock_folder(Path())
+    >>> lock is None, lock_folder(Path()) is None
     (False, True)
+    >>> os.close(lock)
     """
     last = time.monotonic() + wait
     while True:
@@ -88,13 +86,11 @@ def take_folder(folder: Path) -> int | None:
 
     Examples
     --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as directory:
-    ...     (Path(directory) / "aside" / "left").mkdir(parents=True)
-    ...     lock = take_folder(Path(directory) / "aside")
-    ...     list((Path(directory) / "aside").iterdir()), take_folder(Path(directory) / "aside")
-    ...     os.close(lock)
+    >>> (Path("aside") / "left").mkdir(parents=True)
+    >>> lock = take_folder(Path("aside"))
+    >>> list(Path("aside").iterdir()), take_folder(Path("aside"))
     ([], None)
+    >>> os.close(lock)
     """
     while True:
         with suppress(FileExistsError):
@@ -130,13 +126,11 @@ def exchange(first: Path, second: Path) -> None:
 
     Examples
     --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as directory:
-    ...     old, new = Path(directory) / "old", Path(directory) / "new"
-    ...     old.mkdir(), (new / "inside").mkdir(parents=True)
-    ...     exchange(old, new)
-    ...     (old / "inside").exists()
+    >>> old, new = Path("old"), Path("new")
+    >>> old.mkdir(), (new / "inside").mkdir(parents=True)
     (None, None)
+    >>> exchange(old, new)
+    >>> (old / "inside").exists()
     True
     """
     libc = ctypes.CDLL(None, use_errno=True)

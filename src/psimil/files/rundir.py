@@ -61,8 +61,7 @@ class RunDirectory(OutputFolder):
 
     Examples
     --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder, opened(Path(folder) / "run") as run:
+    >>> with opened(Path("run")) as run:
     ...     run.start({"seed": 0})
     ...     run.write_text("summary.md", "done")
     ...     run.finish()

@@ -7,8 +7,8 @@ from dataclasses import asdict, fields
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from psimil.foundations.arrays import Array
 from psimil.foundations.errors import InputError, ModelFileError
 from psimil.foundations.hamiltonian import Chains
 from psimil.inference.sparse_gp import Posterior, SparseGP
@@ -24,8 +24,6 @@ from psimil.predictive.moments import Calibration
 from psimil.predictive.novelty import Novelty
 from psimil.predictive.referral import Referral
 from psimil.predictive.thresholds import InstanceRecalibration
-
-Array = NDArray[Any]
 
 KERNELS = {c.__name__: c for c in (RBF, Matern32, Matern52, Linear, Constant)}
 DENSITIES = {

@@ -57,10 +57,8 @@ def open_workdir(
 
     Examples
     --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     work = open_workdir(Path(folder) / "run", {"experiment": "musk1"}, key="experiment", own=())
-    ...     sorted(p.name for p in work.path.iterdir())
+    >>> work = open_workdir(Path("run"), {"experiment": "musk1"}, key="experiment", own=())
+    >>> sorted(p.name for p in work.path.iterdir())
     ['config.json', 'environment.json']
     """
     facts = environment()

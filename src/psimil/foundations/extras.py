@@ -2,7 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 SOURCE = 'name = "psimil"'
+
+
+@contextmanager
+def needed(why: str, extra: str) -> Iterator[None]:
+    """Imports of what an extra installs; where one is missing, say why it is needed and how to get it.
+
+    Examples
+    --------
+    >>> with needed("pictures of unicorns need unicorn", "viewer"):
+    ...     import unicorn
+    Traceback (most recent call last):
+    psimil.foundations.errors.InputError: pictures of unicorns need unicorn. Install it with: ...
+    """
+    try:
+        yield
+    except ImportError as error:
+        from psimil.foundations.errors import InputError
+
+        raise InputError(f"{why}. Install it with: {install_command(extra)}") from error
 
 
 def install_command(extra: str) -> str:

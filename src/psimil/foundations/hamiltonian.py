@@ -21,18 +21,17 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 from scipy.stats import rankdata
 
+from psimil.foundations.arrays import Array
 from psimil.foundations.errors import DataWarning, NumericalFailure
 from psimil.foundations.numbers import at_least
 from psimil.foundations.phases import tell
 
-Array = NDArray[Any]
 LogPosterior = Callable[[Array], tuple[Array, Array]]  # v (M, C) of C chains -> log density (C,) and gradient (M, C)
 
 KEPT = 512  # draws that are handed on, about

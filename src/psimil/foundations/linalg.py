@@ -10,12 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cython_blas, lapack, solve_triangular
 
+from psimil.foundations.arrays import Array
 from psimil.foundations.errors import NumericalFailure
-
-Array = NDArray[Any]
 
 JITTERS = (0.0, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4)
 SMALLEST_EIGENVALUE = 1e-9  # of the scale. Pivots say nothing: 1e-12 goes with an eigenvalue of 1e-17
@@ -206,15 +204,7 @@ def multiply_upper(W: Array, U: Array) -> Array:
     >>> multiply_upper(np.ones((1, 2)), np.array([[1.0, 2.0], [0.0, 3.0]]))
     array([[1., 5.]])
     """
-    if W.size == 0:
-        return W
-    prefix, real = _PREFIX[W.dtype]
-    n, M = W.shape
-    _TRMM[prefix](  # seen column-major: W' <- U' W', U' lower triangular
-        b"L", b"L", b"N", b"N", _int(M), _int(n), ctypes.byref(real(1.0)),
-        U.ctypes.data, _int(_leading(U)), W.ctypes.data, _int(_leading(W)),
-    )  # fmt: skip
-    return W
+    return _by_triangle(_TRMM, b"L", b"N", W, U)  # seen column-major: W' <- U' W', U' lower triangular
 
 
 def solve_lower_right(W: Array, L: Array) -> Array:
@@ -230,13 +220,18 @@ def solve_lower_right(W: Array, L: Array) -> Array:
     >>> solve_lower_right(np.array([[2.0, 3.0]]), np.array([[2.0, 0.0], [1.0, 1.0]]))
     array([[1., 2.]])
     """
+    return _by_triangle(_TRSM, b"U", b"T", W, L)  # seen column-major: W' <- L^-1 W', L stored as its transpose
+
+
+def _by_triangle(routines: dict[str, Any], triangle: bytes, transposed: bytes, W: Array, A: Array) -> Array:
+    """W (n, M) changed in place by a routine for a triangular A (M, M), which stands to the left of W'."""
     if W.size == 0:
         return W
     prefix, real = _PREFIX[W.dtype]
     n, M = W.shape
-    _TRSM[prefix](  # seen column-major: W' <- L^-1 W', L stored as its transpose
-        b"L", b"U", b"T", b"N", _int(M), _int(n), ctypes.byref(real(1.0)),
-        L.ctypes.data, _int(_leading(L)), W.ctypes.data, _int(_leading(W)),
+    routines[prefix](
+        b"L", triangle, transposed, b"N", _int(M), _int(n), ctypes.byref(real(1.0)),
+        A.ctypes.data, _int(_leading(A)), W.ctypes.data, _int(_leading(W)),
     )  # fmt: skip
     return W
 

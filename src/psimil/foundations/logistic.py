@@ -2,13 +2,11 @@
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any
 
 import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from psimil.foundations.arrays import Array
 
 WIDE = 6.0  # above this variance 32 Gauss-Hermite nodes miss the bend of the logistic function
 

@@ -8,12 +8,11 @@ with the scan W_i = V_i + rho_i W_i+1, and no such matrix is ever made.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from psimil.foundations.arrays import Array
 
 
 class Positions(NamedTuple):

@@ -4,14 +4,14 @@ Given f, an instance is positive with probability sigma(f_i), as ever. But copie
 witnesses, and a scan cut into twice as many slices does not hold twice as many chances of a false alarm. So labels of
 a bag are joined by a Gumbel copula. With hazards a_i = -log P(y_i = 0) = softplus(f_i),
 
-    -log P0 = A = (sum a_i^theta)^(1 / theta),    theta = 1 / (1 - tau),
+    -log P0 = A = (sum a_i^eta)^(1 / eta),    eta = 1 / (1 - tau),
 
 where tau, 0 <= tau < 1, is Kendall's rank correlation of the noise of two instances. For tau = 0 labels are independent
 and A is the sum; for tau near 1 it is the largest hazard, and a bag as positive as its most positive instance. The same
-is a frailty W that the instances of a bag share: given W, which has the Laplace transform exp(-t^(1 / theta)), labels
-are independent with hazards W a_i^theta. With shares p_i = (a_i / A)^theta, which sum to 1, and h_i = p_i s_i / a_i,
+is a frailty W that the instances of a bag share: given W, which has the Laplace transform exp(-t^(1 / eta)), labels
+are independent with hazards W a_i^eta. With shares p_i = (a_i / A)^eta, which sum to 1, and h_i = p_i s_i / a_i,
 
-    gradient of A:  A h           Hessian of A:  diag(A h ((theta - 1) s / a + 1 - s)) - (theta - 1) A h h'
+    gradient of A:  A h           Hessian of A:  diag(A h ((eta - 1) s / a + 1 - s)) - (eta - 1) A h h'
     dA / d tau = A sum_i p_i log p_i
 
 and log p(T | f) depends on f through A alone, so that -Hessian is a diagonal and one vector along h.
@@ -62,7 +62,7 @@ class _Hazards(NamedTuple):
     @classmethod
     def of(cls, f: Array, labels: Labels) -> Self:
         """Those of latent values f (S, N)."""
-        number, theta = f.dtype.type, 1.0 / (1.0 - labels.sharing)
+        number, eta = f.dtype.type, 1.0 / (1.0 - labels.sharing)
         e = np.exp(-np.abs(f))
         larger = number(1.0) / (number(1.0) + e)
         smaller, positive = e * larger, f >= 0
@@ -70,12 +70,12 @@ class _Hazards(NamedTuple):
         free = plus if labels.known is None else np.where(labels.known < 0, plus, number(0.0))
         top = np.maximum(np.maximum.reduceat(free, labels.offsets[:-1], axis=-1), np.finfo(f.dtype).tiny)
         part = free / labels.spread(top)
-        share = np.power(part, number(theta))
+        share = np.power(part, number(eta))
         total = labels.sum(share)
         share /= labels.spread(np.maximum(total, number(1e-30)))  # 0 where all labels are known
         log_top = np.log(top.astype(np.float64))
         with np.errstate(divide="ignore"):
-            log_total = log_top + np.log(total.astype(np.float64)) / theta
+            log_total = log_top + np.log(total.astype(np.float64)) / eta
         s, q = np.where(positive, larger, smaller), np.where(positive, smaller, larger)
         return cls(s, q, plus, part, share, log_top, log_total)
 
@@ -121,7 +121,7 @@ class SharedLabels:
         if labels.sharing == 0:
             return IndependentLabels(self.density).derivatives(f, labels)
         f = _within_range(f)
-        number, more = f.dtype.type, labels.sharing / (1.0 - labels.sharing)  # theta - 1
+        number, more = f.dtype.type, labels.sharing / (1.0 - labels.sharing)  # eta - 1
         found, sign = _Hazards.of(f, labels), self.sign(labels)
         value, log_a, log_root = found.bag_terms(labels)
         of_A = np.exp(log_a + found.log_total)  # a A

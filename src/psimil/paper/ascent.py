@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from psimil.foundations.arrays import Array
 from psimil.inference.options import Options
 from psimil.inference.shards import Shard, Shards, prior_log_z
 from psimil.inference.sparse_gp import KernelState, Posterior, SparseGP
@@ -17,8 +17,6 @@ from psimil.model.densities import is_logistic
 from psimil.paper.label_posteriors import GIVEN
 from psimil.paper.natural_steps import global_update
 from psimil.paper.passes import Bound, Local, Statistics, run_pass
-
-Array = NDArray[Any]
 
 GROWTH, LARGEST_WEIGHT = 1.2, 6.0  # of over-relaxed steps; chosen on training bags, see docs/mathematics/derivations.md
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from psimil.foundations.arrays import Array
 from psimil.inference.algorithm import Record
 from psimil.inference.options import Options
 from psimil.inference.shards import Shard, Shards, epochs
@@ -23,8 +23,6 @@ from psimil.paper.ascent import KernelLearning, KernelStep, Pass, Schedule, asce
 from psimil.paper.label_posteriors import EXACT
 from psimil.paper.natural_steps import grown, natural_step, relaxed, step_size
 from psimil.paper.passes import run_pass
-
-Array = NDArray[Any]
 
 
 @dataclass

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from psimil.foundations.arrays import Array
 from psimil.inference.shards import Shard
 from psimil.model.bag_ranges import BagRange
 from psimil.model.densities import log_ratio, log_ratio_slope
 from psimil.model.kernels import Kernel
-
-Array = NDArray[Any]
 
 SMALLEST_SAMPLE_SIZE = 50.0  # an estimate resting on fewer effective samples steers no step
 

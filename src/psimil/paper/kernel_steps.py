@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from psimil.foundations.arrays import Array
 from psimil.foundations.errors import DataWarning
 from psimil.foundations.phases import tell
 from psimil.inference.options import Options
@@ -20,8 +19,6 @@ from psimil.paper.ascent import KernelStep, Pass, Schedule
 from psimil.paper.fourier_log_z import SMALLEST_SAMPLE_SIZE
 from psimil.paper.objective import PaperObjective, unwhiten, whiten
 from psimil.paper.passes import run_pass
-
-Array = NDArray[Any]
 
 MOVE = "a step of the kernel"
 

@@ -7,15 +7,13 @@ involve labels. ``inf * 0`` in ``log H (1 - E G)`` means 0: with H = inf the bag
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from psimil.foundations.arrays import Array
 from psimil.foundations.logistic import log1mexp, sigmoid, softplus
 from psimil.model.bag_likelihoods import Labels
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True)

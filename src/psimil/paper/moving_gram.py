@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from psimil.foundations.arrays import Array
 from psimil.model.kernels import RBF, Kernel
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -24,7 +21,6 @@ class MovingGram:
 
     Examples
     --------
-    >>> from psimil.model.kernels import RBF
     >>> points = MovingGram.build(np.zeros((1, 1)), np.array([[0.0], [1.0]]), RBF(1.0, 1.0))
     >>> points.gram(RBF(2.0, 1.0)).round(4)
     array([[2.    , 1.2131]])

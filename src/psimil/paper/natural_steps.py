@@ -13,17 +13,13 @@ uncertain converge slowly, and factors below 2 keep a step stable (docs/results/
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cho_solve
 
+from psimil.foundations.arrays import Array
 from psimil.foundations.linalg import cholesky
 from psimil.inference.sparse_gp import Posterior
 from psimil.paper.passes import Statistics
-
-Array = NDArray[Any]
 
 DELAY, FORGETTING = 4.0, 0.7
 RELAXED_AFTER, RELAXATION = 2, 1.8  # steps before the mean goes further, and how far

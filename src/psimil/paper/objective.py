@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from psimil.compute.numpy_backend import ordered_map, scratch
+from psimil.foundations.arrays import Array
 from psimil.foundations.linalg import cholesky, solve_lower, solve_upper
 from psimil.foundations.logistic import gauss_hermite
 from psimil.inference.shards import Shard
@@ -17,8 +16,6 @@ from psimil.inference.sparse_gp import Posterior, SparseGP
 from psimil.model.densities import jensen
 from psimil.paper.fourier_log_z import random_fourier
 from psimil.paper.moving_gram import MovingGram
-
-Array = NDArray[Any]
 
 SMALLEST_VARIANCE = 1e-12
 
@@ -177,17 +174,20 @@ class PaperObjective:
 
 def unwhiten(gp: SparseGP, posterior: Posterior) -> tuple[Array, Array]:
     """Mean and covariance of q(u), u = L v, the constant mean kept as it is."""
-    M = len(gp.Z)
-    L = np.eye(gp.size)
-    L[:M, :M] = gp.L
+    L = _factor(gp)
     LU = L @ posterior.U
     return L @ posterior.m, LU @ LU.T
 
 
 def whiten(gp: SparseGP, m: Array, S: Array) -> Posterior:
     """q(v) under another kernel for the same q(u)."""
-    M = len(gp.Z)
-    L = np.eye(gp.size)
-    L[:M, :M] = gp.L
+    L = _factor(gp)
     half = solve_lower(cholesky(S).L, L)  # precision of v: L' S^-1 L
     return Posterior(solve_lower(L, m), cholesky(half.T @ half).L)
+
+
+def _factor(gp: SparseGP) -> Array:
+    """L, with 1 for the constant mean."""
+    L = np.eye(gp.size)
+    L[: len(gp.Z), : len(gp.Z)] = gp.L
+    return L

@@ -12,18 +12,15 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from psimil.foundations.arrays import Array
 from psimil.foundations.linalg import symmetric
 from psimil.inference.shards import Shard
 from psimil.inference.sparse_gp import Posterior, SparseGP
 from psimil.model.bag_ranges import BagRange
 from psimil.paper.label_posteriors import EXACT
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True)

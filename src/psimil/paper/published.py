@@ -6,18 +6,16 @@ None of these has a bound that inference could raise; they are here to reproduce
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from psimil.foundations.arrays import Array
 from psimil.foundations.logistic import sigmoid
 from psimil.inference.sparse_gp import SparseGP
 from psimil.model.bag_likelihoods import Labels
 from psimil.model.densities import GammaMixture, check_above_zero
 from psimil.paper.label_posteriors import LabelPosterior, Rule, factorised
-
-Array = NDArray[Any]
 
 
 def largest_other(mu: Array, labels: Labels, previous: Array | None = None) -> LabelPosterior:

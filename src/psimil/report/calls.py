@@ -66,9 +66,8 @@ def difference_words(prediction: Prediction, bag: int, words: Words) -> str:
 
     Examples
     --------
-    >>> from psimil import VGPMIL
-    >>> from psimil.datasets import make_bags
-    >>> bags, y, _ = make_bags(n_bags=8, seed=1)
+    >>> from psimil import VGPMIL, datasets
+    >>> bags, y, _ = datasets.make_bags(n_bags=8, seed=1)
     >>> found = VGPMIL(n_inducing=4, max_iter=2, tol=0.0, random_state=0).fit(bags, y).predict_dist(bags)
     >>> isinstance(difference_words(found, 0, Words.of("features")), str)
     True
@@ -96,9 +95,8 @@ def referral_words(prediction: Prediction) -> str:
 
     Examples
     --------
-    >>> from psimil import VGPMIL
-    >>> from psimil.datasets import make_bags
-    >>> bags, y, _ = make_bags(n_bags=8, seed=1)
+    >>> from psimil import VGPMIL, datasets
+    >>> bags, y, _ = datasets.make_bags(n_bags=8, seed=1)
     >>> found = VGPMIL(n_inducing=4, max_iter=2, tol=0.0, random_state=0).fit(bags, y).predict_dist(bags)
     >>> referral_words(found).partition(" reader")[0].split(" ", 1)[1]
     'to refer to a'
@@ -130,9 +128,8 @@ def reason_words(prediction: Prediction, bag: int, words: Words) -> str:
 
     Examples
     --------
-    >>> from psimil import VGPMIL
-    >>> from psimil.datasets import make_bags
-    >>> bags, y, _ = make_bags(n_bags=8, seed=1)
+    >>> from psimil import VGPMIL, datasets
+    >>> bags, y, _ = datasets.make_bags(n_bags=8, seed=1)
     >>> found = VGPMIL(n_inducing=4, max_iter=2, tol=0.0, random_state=0).fit(bags, y).predict_dist([bags[0] + 1e6])
     >>> reason_words(found, 0, Words.of("ct")).partition(" (novelty 1.000, more than 0.5)")[0][-24:]
     'unlike the training data'

@@ -8,15 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from psimil.foundations.arrays import Array
 from psimil.report.calls import Words, difference_words, reason_words
 from psimil.report.numerals import Numeral, decimal, probability, truth_words
 from psimil.report.pictures import picture_uri, profile_uri
 from psimil.results.edges import Edges, edge_words
 from psimil.results.result_set import ResultSet
-
-Array = NDArray[Any]
 
 FILM = 60  # thumbnails of a bag at most
 TABLE = 200  # rows of a bag's table at most

@@ -19,7 +19,7 @@ class Numeral(NamedTuple):
     text: str
 
 
-def probability(number: float, digits: int = 3) -> Numeral:
+def probability(number: float) -> Numeral:
     """A probability; one that would be rounded to 0 or 1 is shown by the bound that it keeps.
 
     Examples
@@ -28,13 +28,12 @@ def probability(number: float, digits: int = 3) -> Numeral:
     (Numeral(value='0.12345', text='0.123'), Numeral(value='0.99999', text='>0.999'))
     """
     number = float(number)
-    smallest = 10.0**-digits
-    if 0 < number < 0.5 * smallest:
-        text = f"<{smallest:.{digits}f}"
-    elif 1 - 0.5 * smallest < number < 1:
-        text = f">{1 - smallest:.{digits}f}"
+    if 0 < number < 0.0005:
+        text = "<0.001"
+    elif 0.9995 < number < 1:
+        text = ">0.999"
     else:
-        text = f"{number:.{digits}f}"
+        text = f"{number:.3f}"
     return Numeral(repr(number), text)
 
 

@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from psimil.foundations.errors import InputError
-from psimil.foundations.extras import install_command
+from psimil.foundations.extras import needed
 from psimil.report.calls import NOTE, Words, referral_words, threshold_words
 from psimil.report.cases import bag_names, chosen_cases, worklist
 from psimil.report.numerals import probability
@@ -58,11 +58,8 @@ def render_report(results: ResultSet, choices: Choices | None = None, *, source:
 
     Examples
     --------
-    >>> import pytest
-    >>> _ = pytest.importorskip("jinja2")
-    >>> from psimil import VGPMIL
-    >>> from psimil.datasets import make_bags
-    >>> bags, y, _ = make_bags(n_bags=10, bag_size=(4, 4), seed=0)
+    >>> from psimil import VGPMIL, datasets
+    >>> bags, y, _ = datasets.make_bags(n_bags=10, bag_size=(4, 4), seed=0)
     >>> prediction = VGPMIL(n_inducing=5, random_state=0).fit(bags, y).predict_dist(bags)
     >>> text = render_report(ResultSet.of(prediction), Choices(probable=1, uncertain=0))
     >>> text[:15], "Research use only" in text
@@ -96,10 +93,8 @@ def render_report(results: ResultSet, choices: Choices | None = None, *, source:
 
 @cache
 def _template() -> Any:
-    try:
+    with needed("reports need Jinja2", "viewer"):
         from jinja2 import Environment, PackageLoader, StrictUndefined
-    except ImportError as error:
-        raise InputError(f"reports need Jinja2. Install it with: {install_command('viewer')}") from error
     environment = Environment(
         loader=PackageLoader("psimil.report"),
         autoescape=True,

@@ -5,21 +5,20 @@ from __future__ import annotations
 import io
 from base64 import b64encode
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from psimil.figures import new_figure, plot_bag, plot_referral, plot_reliability, plot_strip
 from psimil.figures.lettering import figure_of
+from psimil.foundations.arrays import Array
 from psimil.results.edges import Edges, edge_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from psimil.results.result_set import ResultSet
-
-Array = NDArray[Any]
 
 STRIP = 60  # slices up to which a scan is drawn as a strip
 

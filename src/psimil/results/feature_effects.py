@@ -10,16 +10,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from psimil.compute.numpy_backend import single_threaded_blas
 from psimil.estimators.psi_vgpmil import PsiVGPMIL
+from psimil.foundations.arrays import Array
 from psimil.foundations.errors import InputError
 from psimil.inference.trained import TrainedModel
 from psimil.model.bags import Bags
 from psimil.model.context import context_names
-
-Array = NDArray[Any]
 
 MOST = 5  # features named per instance
 LIMIT = 5_000_000  # instances times features above which nothing is worked out
@@ -73,9 +71,8 @@ def explain(estimator: PsiVGPMIL, bags: Any, *, bag_ids: Any = None, most: int =
 
     Examples
     --------
-    >>> from psimil import VGPMIL
-    >>> from psimil.datasets import make_bags
-    >>> bags, y, _ = make_bags(n_bags=10, bag_size=(4, 4), n_features=3, seed=0)
+    >>> from psimil import VGPMIL, datasets
+    >>> bags, y, _ = datasets.make_bags(n_bags=10, bag_size=(4, 4), n_features=3, seed=0)
     >>> clf = VGPMIL(n_inducing=5, random_state=0).fit(bags, y)
     >>> explain(clf, bags[:2], most=1).columns.tolist()
     ['bag', 'instance', 'feature', 'value', 'effect']
@@ -122,9 +119,8 @@ def feature_effects(model: TrainedModel, bags: Bags, most: int = MOST) -> Featur
 
     Examples
     --------
-    >>> from psimil import VGPMIL
-    >>> from psimil.datasets import make_bags
-    >>> bags, y, _ = make_bags(n_bags=10, bag_size=(4, 4), n_features=3, seed=0)
+    >>> from psimil import VGPMIL, datasets
+    >>> bags, y, _ = datasets.make_bags(n_bags=10, bag_size=(4, 4), n_features=3, seed=0)
     >>> clf = VGPMIL(n_inducing=5, random_state=0).fit(bags, y)
     >>> feature_effects(clf.model_, bags, most=2).features.shape
     (40, 2)
@@ -156,9 +152,8 @@ def owed_to_bag(model: TrainedModel, bags: Bags) -> Owed | None:
 
     Examples
     --------
-    >>> from psimil import VGPMIL
-    >>> from psimil.datasets import make_bags
-    >>> bags, y, _ = make_bags(n_bags=10, bag_size=(4, 4), n_features=3, seed=0)
+    >>> from psimil import VGPMIL, datasets
+    >>> bags, y, _ = datasets.make_bags(n_bags=10, bag_size=(4, 4), n_features=3, seed=0)
     >>> clf = VGPMIL(n_inducing=5, context="bag", random_state=0).fit(bags, y)
     >>> owed_to_bag(clf.model_, bags).bag.shape
     (40,)

@@ -92,11 +92,9 @@ def read_feedback(path: str | Path) -> tuple[Feedback, ...]:
 
     Examples
     --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as directory:
-    ...     path = Path(directory) / "feedback.csv"
-    ...     write_feedback(path, [Feedback("=a", None, "agree", "", 1, "2026-01-02T03:04:05Z")])
-    ...     path.read_text().splitlines()[1], read_feedback(path)[0].bag
+    >>> path = Path("feedback.csv")
+    >>> write_feedback(path, [Feedback("=a", None, "agree", "", 1, "2026-01-02T03:04:05Z")])
+    >>> path.read_text().splitlines()[1], read_feedback(path)[0].bag
     ("'=a,,agree,,1,1,2026-01-02T03:04:05Z,", '=a')
     """
     path = as_path(path)

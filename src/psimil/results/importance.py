@@ -10,17 +10,15 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from sklearn.metrics import get_scorer
 from sklearn.pipeline import Pipeline
 
 from psimil.estimators.inputs import read_bags, read_random_state
+from psimil.foundations.arrays import Array
 from psimil.foundations.errors import InputError
 from psimil.foundations.numbers import at_least
 from psimil.model.bags import Bags
 from psimil.model.labels import values_of_bags
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -104,9 +102,8 @@ def permutation_importance(
 
     Examples
     --------
-    >>> from psimil import VGPMIL
-    >>> from psimil.datasets import make_bags
-    >>> bags, y, _ = make_bags(n_bags=40, n_features=3, separation=3.0, seed=0)
+    >>> from psimil import VGPMIL, datasets
+    >>> bags, y, _ = datasets.make_bags(n_bags=40, n_features=3, separation=3.0, seed=0)
     >>> clf = VGPMIL(n_inducing=10, random_state=0).fit(bags[:20], y[:20])
     >>> permutation_importance(clf, bags[20:], y[20:], random_state=0).importances.shape
     (3, 5)
@@ -136,9 +133,8 @@ def partial_dependence(
 
     Examples
     --------
-    >>> from psimil import VGPMIL
-    >>> from psimil.datasets import make_bags
-    >>> bags, y, _ = make_bags(n_bags=20, n_features=3, seed=0)
+    >>> from psimil import VGPMIL, datasets
+    >>> bags, y, _ = datasets.make_bags(n_bags=20, n_features=3, seed=0)
     >>> clf = VGPMIL(n_inducing=5, random_state=0).fit(bags, y)
     >>> curve = partial_dependence(clf, bags, 0, grid=[-1.0, 0.0, 1.0])
     >>> curve.average.shape, curve.individual.shape

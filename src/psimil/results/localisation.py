@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.metrics import roc_auc_score
 
+from psimil.foundations.arrays import Array
 from psimil.model.bag_checks import whole_offsets
 from psimil.results.metrics import UNKNOWN, as_instance_labels, as_vector
 
@@ -18,7 +19,6 @@ NAMES = ("auc", "auc_within_bags", "localisation_error")
 ABSENT = "n/a"
 
 Vector = NDArray[np.float64]
-Array = NDArray[Any]
 
 
 class Places(NamedTuple):

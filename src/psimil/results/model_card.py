@@ -28,9 +28,8 @@ def model_card(estimator: PsiVGPMIL, file: Path | None = None) -> dict[str, str]
 
     Examples
     --------
-    >>> from psimil import VGPMIL
-    >>> from psimil.datasets import make_bags
-    >>> bags, y, _ = make_bags(n_bags=10, seed=0)
+    >>> from psimil import VGPMIL, datasets
+    >>> bags, y, _ = datasets.make_bags(n_bags=10, seed=0)
     >>> card = model_card(VGPMIL(n_inducing=5, random_state=0).fit(bags, y))
     >>> card["model"], card["inducing points"], card["training"]
     ('VGPMIL', '5', '10 bags (5 positive), 92 instances')
@@ -57,6 +56,8 @@ def model_card(estimator: PsiVGPMIL, file: Path | None = None) -> dict[str, str]
     }
     if model.coupling:
         card["labels"] = f"a chain, neighbours linked by J = {model.coupling:.3g}"
+    if model.sharing:
+        card["labels"] = f"those of a bag share noise, of rank correlation {model.sharing:.3g}"
     card["referral"] = referral_rule(model, estimator.referral)
     if model.novelty is not None:
         card["novelty"] = f"from distance {np.sqrt(model.novelty.square):.4g} to the nearest inducing point on"
@@ -81,9 +82,8 @@ def context_words(model: TrainedModel) -> str:
     Examples
     --------
     >>> from dataclasses import replace
-    >>> from psimil import VGPMIL
-    >>> from psimil.datasets import make_bags
-    >>> bags, y, _ = make_bags(n_bags=10, seed=0)
+    >>> from psimil import VGPMIL, datasets
+    >>> bags, y, _ = datasets.make_bags(n_bags=10, seed=0)
     >>> model = VGPMIL(n_inducing=5, max_iter=1, tol=0.0, context="bag", random_state=0).fit(bags, y).model_
     >>> context_words(replace(model, context_evidence=(-31.25, -35.0)))
     'bag (log p(T) -31.2 against -35.0 without)'

@@ -57,7 +57,6 @@ def summarise(rows: pd.DataFrame, by: Sequence[str], metrics: Sequence[str]) -> 
 
     Examples
     --------
-    >>> import pandas as pd
     >>> rows = pd.DataFrame({"model": ["VGPMIL", "VGPMIL", "SVM"], "bag_auc": [0.8, 0.9, 0.7]})
     >>> summarise(rows, ["model"], ["bag_auc"]).round(3).to_dict("records")[0]
     {'model': 'VGPMIL', 'n': 2, 'bag_auc_mean': 0.85, 'bag_auc_sd': 0.071, 'bag_auc_n': 2}
@@ -97,7 +96,6 @@ def to_markdown(frame: pd.DataFrame) -> str:
 
     Examples
     --------
-    >>> import pandas as pd
     >>> rows = pd.DataFrame({"model": ["VGPMIL", "VGPMIL", "SVM"], "bag_auc": [0.8, 0.9, None]})
     >>> to_markdown(summarise(rows, ["model"], ["bag_auc"])).splitlines()[2:]
     ['| VGPMIL | 2 | 0.850 ± 0.071 |', '| SVM | 1 | – |']
@@ -122,7 +120,6 @@ def to_latex(frame: pd.DataFrame, caption: str, label: str) -> str:
 
     Examples
     --------
-    >>> import pandas as pd
     >>> rows = pd.DataFrame({"model": ["VGPMIL", "VGPMIL", "SVM"], "bag_auc": [0.8, 0.9, 0.5]})
     >>> text = to_latex(summarise(rows, ["model"], ["bag_auc"]), "Scores", "table:scores")
     >>> text.splitlines()[6]

@@ -8,16 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from psimil.files.sealed import read_tensors, write_tensors
+from psimil.foundations.arrays import Array
 from psimil.foundations.errors import InputError
 from psimil.predictive.aggregates import AGGREGATES, BagMoments
 from psimil.predictive.drawn import Bounds
 from psimil.predictive.moments import InstanceMoments
 from psimil.predictive.prediction import Prediction
-
-Array = NDArray[Any]
 
 NAME = "results.safetensors"
 KIND = "results file"
@@ -247,15 +245,12 @@ def _check_bounds(tensors: dict[str, Array]) -> None:
     for together in (Bounds._fields, ("centre", "width"), ("own_effect", "bag_effect")):
         missing = [name for name in together if name not in tensors]
         if 0 < len(missing) < len(together):
-            raise _broken(f'array "{missing[0]}" is missing, which comes with "{_other(together, missing)}"')
+            other = next(name for name in together if name not in missing)
+            raise _broken(f'array "{missing[0]}" is missing, which comes with "{other}"')
     for low, high, row in (("lower", "upper", "bag"), ("instance_lower", "instance_upper", "instance")):
         if low in tensors and (wrong := np.flatnonzero(tensors[low] > tensors[high])).size:
             ends = f"{tensors[low][wrong[0]]:.6g} > {tensors[high][wrong[0]]:.6g}"
             raise _broken(f'{row} {wrong[0]}: array "{low}" is above "{high}" ({ends}); the two may be swapped')
-
-
-def _other(together: tuple[str, ...], missing: list[str]) -> str:
-    return next(name for name in together if name not in missing)
 
 
 def _is_pair(entry: Any) -> bool:

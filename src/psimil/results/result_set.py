@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from psimil.files.paths import as_path
 from psimil.files.rundir import RunDirectory
 from psimil.files.sealed import MAX_BYTES
+from psimil.foundations.arrays import Array
 from psimil.foundations.errors import DataWarning, MissingFile
 from psimil.predictive.prediction import Prediction
 from psimil.predictive.prediction_table import estimate
@@ -21,8 +21,6 @@ from psimil.results.feature_effects import FeatureEffect
 from psimil.results.localisation import Localisation, Places
 from psimil.results.metrics import UNKNOWN, bag_metrics, instance_metrics
 from psimil.results.result_file import NAME, OBSTACLES, prediction_arrays, prediction_of, read_result, write_result
-
-Array = NDArray[Any]
 
 SHOWN = (
     "truth", "instance_truth", "positions", "images", "orientation", "features", "values", "effects", "own_effect",
@@ -58,9 +56,8 @@ class ResultSet:
 
     Examples
     --------
-    >>> from psimil import VGPMIL
-    >>> from psimil.datasets import make_bags
-    >>> bags, y, _ = make_bags(n_bags=10, bag_size=(4, 4), seed=0)
+    >>> from psimil import VGPMIL, datasets
+    >>> bags, y, _ = datasets.make_bags(n_bags=10, bag_size=(4, 4), seed=0)
     >>> prediction = VGPMIL(n_inducing=5, random_state=0).fit(bags, y).predict_dist(bags)
     >>> results = ResultSet.of(prediction, truth=y)
     >>> results.kind, results.has_truth, results.instances_of(1)

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from psimil.data.bagtable import BagTable
 from psimil.estimators.psi_vgpmil import PsiVGPMIL
+from psimil.foundations.arrays import Array
 from psimil.foundations.errors import InputError
 from psimil.model.context import context_names
 from psimil.predictive.prediction import Prediction
 from psimil.results.feature_effects import feature_effects, owed_to_bag
 from psimil.results.model_card import model_card
 from psimil.results.result_set import ResultSet
-
-Array = NDArray[Any]
 
 PICTURES = 2**29  # bytes of pictures above which none are kept
 
@@ -46,9 +43,8 @@ def tabular_results(
 
     Examples
     --------
-    >>> from psimil import VGPMIL
-    >>> from psimil.datasets import make_bags
-    >>> bags, y, _ = make_bags(n_bags=10, n_features=6, seed=0)
+    >>> from psimil import VGPMIL, datasets
+    >>> bags, y, _ = datasets.make_bags(n_bags=10, n_features=6, seed=0)
     >>> clf = VGPMIL(n_inducing=5, random_state=0).fit(bags, y)
     >>> table = BagTable(bags, y, None)
     >>> results = tabular_results(table, clf.predict_dist(bags), clf, image_size=(2, 3))

@@ -63,11 +63,9 @@ def digest_file(path: Path) -> Digest:
 
     Examples
     --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as directory:
-    ...     path = Path(directory) / "letters"
-    ...     _ = path.write_bytes(b"abc")
-    ...     digest_file(path).sha256[:8]
+    >>> path = Path("letters")
+    >>> _ = path.write_bytes(b"abc")
+    >>> digest_file(path).sha256[:8]
     'ba7816bf'
     """
     fingerprint = _Fingerprint()
@@ -88,11 +86,9 @@ class BlockCheck:
 
     Examples
     --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as directory:
-    ...     path = Path(directory) / "letters"
-    ...     _ = path.write_bytes(b"abd")
-    ...     BlockCheck(path, Digest(3, hashlib.sha256(b"abc").hexdigest()), "letters").before(0, 3)
+    >>> path = Path("letters")
+    >>> _ = path.write_bytes(b"abd")
+    >>> BlockCheck(path, Digest(3, hashlib.sha256(b"abc").hexdigest()), "letters").before(0, 3)
     Traceback (most recent call last):
     psimil.foundations.errors.InputError: letters of the store was changed: its checksum differs. Import the data again.
     """
@@ -159,8 +155,7 @@ class HashedFile:
 
     Examples
     --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as directory, HashedFile(Path(directory) / "letters") as file:
+    >>> with HashedFile(Path("letters")) as file:
     ...     file.write(b"c", at=2)
     ...     file.write(b"ab", at=0)
     ...     file.complete().sha256[:8]

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from psimil.data.bagtable import BagTable
 from psimil.files.paths import as_path
+from psimil.foundations.arrays import Array
 from psimil.foundations.errors import InputError
 from psimil.model.bag_checks import per_instance
 from psimil.model.bag_order import linked
@@ -36,8 +37,6 @@ from psimil.store.manifest import (
 )
 from psimil.store.rows import FileRows, SegmentedRows
 
-Array = NDArray[Any]
-
 
 @dataclass(frozen=True, eq=False)
 class StoredBags(Bags):
@@ -57,14 +56,12 @@ class StoredBags(Bags):
 
     Examples
     --------
-    >>> import tempfile
     >>> from psimil.store.writer import StoreWriter
-    >>> with tempfile.TemporaryDirectory() as directory:
-    ...     with StoreWriter(Path(directory) / "store", 1) as writer:
-    ...         writer.add([[1.0], [2.0]], 1, "a")
-    ...         writer.add([[3.0]], 0, "b")
-    ...     bags = open_store(Path(directory) / "store")
-    ...     bags.ids.tolist(), bags.y.tolist(), bags[1].tolist(), type(bags[:1]).__name__
+    >>> with StoreWriter("store", 1) as writer:
+    ...     writer.add([[1.0], [2.0]], 1, "a")
+    ...     writer.add([[3.0]], 0, "b")
+    >>> bags = open_store("store")
+    >>> bags.ids.tolist(), bags.y.tolist(), bags[1].tolist(), type(bags[:1]).__name__
     (['a', 'b'], [1, 0], [[3.0]], 'Bags')
     """
 

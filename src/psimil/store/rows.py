@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from psimil.foundations.arrays import Array
 from psimil.store.digest import BlockCheck
-
-Array = NDArray[Any]
 
 
 class SegmentedRows:
@@ -121,10 +119,8 @@ class FileRows:
 
     Examples
     --------
-    >>> import tempfile
-    >>> with tempfile.NamedTemporaryFile() as file:
-    ...     np.arange(6.0).tofile(file.name)
-    ...     FileRows(np.memmap(file.name, np.float64, "r", shape=(3, 2)))[1:].tolist()
+    >>> np.arange(6.0).tofile("rows")
+    >>> FileRows(np.memmap("rows", np.float64, "r", shape=(3, 2)))[1:].tolist()
     [[2.0, 3.0], [4.0, 5.0]]
     """
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from psimil.foundations.arrays import Array
 from psimil.foundations.errors import InputError
 from psimil.model.features import as_real
 from psimil.model.labels import UNKNOWN
@@ -26,8 +26,6 @@ from psimil.store.manifest import (
     Segment,
 )
 
-Array = NDArray[Any]
-
 
 class SegmentWriter:
     """A new segment; either bags one after another, or a plan of all bags and then rows in any order.
@@ -39,14 +37,12 @@ class SegmentWriter:
 
     Examples
     --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as directory:
-    ...     segment = SegmentWriter(Path(directory) / "part-0001", 1, "float32")
-    ...     segment.plan(["a", "b"], np.array([1, 2]))
-    ...     segment.place(np.array([2, 0]), np.array([[3.0], [1.0]]))
-    ...     segment.place(np.array([1]), np.array([[2.0]]))
-    ...     written = segment.complete()
-    ...     np.fromfile(Path(directory) / "part-0001" / "features.bin", "<f4").tolist(), written.instances
+    >>> segment = SegmentWriter(Path("part-0001"), 1, "float32")
+    >>> segment.plan(["a", "b"], np.array([1, 2]))
+    >>> segment.place(np.array([2, 0]), np.array([[3.0], [1.0]]))
+    >>> segment.place(np.array([1]), np.array([[2.0]]))
+    >>> written = segment.complete()
+    >>> np.fromfile(Path("part-0001") / "features.bin", "<f4").tolist(), written.instances
     ([1.0, 2.0, 3.0], 3)
     """
 

@@ -85,11 +85,9 @@ def read_bags(
 
     Examples
     --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as directory:
-    ...     path = Path(directory) / "bags.csv"
-    ...     _ = path.write_text("bag,label,size,mass\nb,1,0.5,2\na,0,0.1,3\nb,1,0.7,1\n")
-    ...     table = read_bags(path)
+    >>> path = Path("bags.csv")
+    >>> _ = path.write_text("bag,label,size,mass\nb,1,0.5,2\na,0,0.1,3\nb,1,0.7,1\n")
+    >>> table = read_bags(path)
     >>> table.bags.ids.tolist(), table.y.tolist(), table.feature_names
     (['b', 'a'], [1, 0], ('size', 'mass'))
     """
@@ -165,11 +163,9 @@ def import_bags(
 
     Examples
     --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as directory:
-    ...     path = Path(directory) / "bags.csv"
-    ...     _ = path.write_text("bag,label,size\nb,1,0.5\na,0,0.25\nb,1,0.75\n")
-    ...     manifest = import_bags(path, Path(directory) / "store")
+    >>> path = Path("bags.csv")
+    >>> _ = path.write_text("bag,label,size\nb,1,0.5\na,0,0.25\nb,1,0.75\n")
+    >>> manifest = import_bags(path, "store")
     >>> manifest.bags, manifest.instances, manifest.feature_names
     (2, 3, ('size',))
     """

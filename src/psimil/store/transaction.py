@@ -33,12 +33,10 @@ class Transaction:
 
     Examples
     --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as directory:
-    ...     work = Transaction(Path(directory) / "store")
-    ...     segment = work.new_segment().name
-    ...     work.close()  # without a commit nothing is there
-    ...     segment, list(Path(directory).iterdir())
+    >>> work = Transaction("store")
+    >>> segment = work.new_segment().name
+    >>> work.close()  # without a commit nothing is there
+    >>> segment, list(Path().iterdir())
     ('part-0001', [])
     """
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from psimil.datasets.labelled import check_bags
+from psimil.foundations.arrays import Array
 from psimil.foundations.errors import InputError
 from psimil.foundations.numbers import at_least, unmasked
 from psimil.model.bags import Bags
@@ -22,8 +23,6 @@ from psimil.store.segment import SegmentWriter
 from psimil.store.transaction import Transaction
 
 ID_LENGTH = 1000
-
-Array = NDArray[Any]
 
 
 class StoreWriter:
@@ -48,13 +47,11 @@ class StoreWriter:
 
     Examples
     --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as directory:
-    ...     with StoreWriter(Path(directory) / "store", n_features=2) as writer:
-    ...         writer.add([[1.0, 2.0], [3.0, 4.0]], label=1, id="scan 1")
-    ...     with StoreWriter(Path(directory) / "store", n_features=2, append=True) as writer:
-    ...         writer.add_many(Bags.from_list([[[5.0, 6.0]]], ids=["scan 2"]), [0])
-    ...     open_store(Path(directory) / "store").ids.tolist()
+    >>> with StoreWriter("store", n_features=2) as writer:
+    ...     writer.add([[1.0, 2.0], [3.0, 4.0]], label=1, id="scan 1")
+    >>> with StoreWriter("store", n_features=2, append=True) as writer:
+    ...     writer.add_many(Bags.from_list([[[5.0, 6.0]]], ids=["scan 2"]), [0])
+    >>> open_store("store").ids.tolist()
     ['scan 1', 'scan 2']
     """
 

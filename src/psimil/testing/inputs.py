@@ -10,9 +10,10 @@ import numpy as np
 import pandas as pd
 from scipy.sparse import csr_array
 
+from psimil.foundations.arrays import Array
 from psimil.model.bags import Bags
 from psimil.testing.expectations import close, demand, probable, refuses, same
-from psimil.testing.subject import Array, Check, Subject, needs, positive
+from psimil.testing.subject import Check, Subject, needs, positive
 
 
 def _object_array(bags: list[Array]) -> Array:

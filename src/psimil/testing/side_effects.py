@@ -11,8 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
+from psimil.foundations.arrays import Array
 from psimil.testing.expectations import demand, probable, same, same_bags
-from psimil.testing.subject import Array, Subject, answers, needs, positive
+from psimil.testing.subject import Subject, answers, needs, positive
 
 
 def check_fit_idempotent(subject: Subject) -> None:

@@ -9,12 +9,11 @@ from functools import cache, cached_property
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 
+from psimil.foundations.arrays import Array
 from psimil.foundations.errors import InputError
 
-Array = NDArray[Any]
 Check = Callable[["Subject"], None]
 AnyCheck = TypeVar("AnyCheck", bound=Check)
 

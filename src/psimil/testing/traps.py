@@ -15,10 +15,11 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.metrics import roc_auc_score
 
+from psimil.foundations.arrays import Array
 from psimil.foundations.errors import InputError
 from psimil.foundations.numbers import at_least
 from psimil.testing.expectations import demand
-from psimil.testing.subject import Array, demand_estimator, positive
+from psimil.testing.subject import demand_estimator, positive
 
 Labelled = tuple[list[Array], Array]
 Draw = Callable[[np.random.Generator, bool, bool, int], list[Array]]  # positive, turned, D -> parts of a bag

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from psimil.foundations.arrays import Array
 from psimil.testing.expectations import ROUNDING, close, demand, probable, same
-from psimil.testing.subject import Array, Subject, needs
+from psimil.testing.subject import Subject, needs
 
 NUMBERS = ("prob", "std", "lower", "upper")
 

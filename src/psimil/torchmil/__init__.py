@@ -1,12 +1,9 @@
 """Beside torchmil: bags as its datasets, its datasets as bags, and models of psimil that its ``Trainer`` runs."""
 
-from psimil.foundations.errors import InputError
-from psimil.foundations.extras import install_command
+from psimil.foundations.extras import needed
 
-try:
+with needed("psimil.torchmil needs torchmil", "torchmil"):
     import torchmil.models  # noqa: F401
-except ImportError as error:
-    raise InputError(f"psimil.torchmil needs torchmil. Install it with: {install_command('torchmil')}") from error
 
 from psimil.torchmil.dataset import BagDataset as BagDataset
 from psimil.torchmil.dataset import bags_of as bags_of

@@ -10,9 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from torchmil.datasets import ProcessedMILDataset
 
 from psimil.datasets.labelled import LabelledBags, OneBag, check_bags, coordinates, labelled, together
+from psimil.foundations.arrays import Array
 from psimil.model.bags import Bags
-
-Array = NDArray[Any]
 
 NEAR = 1.5  # coordinates that are at most so far apart are neighbours
 

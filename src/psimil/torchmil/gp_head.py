@@ -53,7 +53,7 @@ class GPHead(Head):
     def __init__(self, model: TrainedModel, n_bags: int, feat_ext: torch.nn.Module | None = None) -> None:
         super().__init__()
         check_torch(model.gp)
-        if model.context or model.by_draws:
+        if model.context or model.by_draws or model.sharing:
             raise InputError(
                 'a head is trained with labels="independent" and context=None. FittedHead takes any model.'
             )
@@ -95,7 +95,9 @@ class GPHead(Head):
         model = estimator.model_
         bare = TrainedModel(model.scaling, model.gp, model.posterior, seed=model.seed)
         return cls(
-            replace(bare, coupling=model.coupling, context=model.context), estimator.training_counts_["bags"], feat_ext
+            replace(bare, coupling=model.coupling, sharing=model.sharing, context=model.context),
+            estimator.training_counts_["bags"],
+            feat_ext,
         )
 
     @property

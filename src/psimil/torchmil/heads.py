@@ -75,10 +75,8 @@ class FittedHead(Head):
 
     Examples
     --------
-    >>> import torch
-    >>> from psimil import VGPMIL
-    >>> from psimil.datasets import make_bags
-    >>> bags, y, _ = make_bags(n_bags=10, seed=0)
+    >>> from psimil import VGPMIL, datasets
+    >>> bags, y, _ = datasets.make_bags(n_bags=10, seed=0)
     >>> model = VGPMIL(n_inducing=5, random_state=0).fit(bags, y)
     >>> logits = FittedHead(model).predict(torch.from_numpy(bags[0])[None], return_inst_pred=False)
     >>> bool(torch.isclose(torch.sigmoid(logits)[0], torch.tensor(model.predict_proba(bags)[0, 1])))

@@ -25,11 +25,9 @@ class FeedbackStore:
 
     Examples
     --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as directory:
-    ...     store = FeedbackStore(Path(directory))
-    ...     store.record(Feedback("a", None, "agree", "clear", 1, "2026-01-02T03:04:05Z"))
-    ...     store.of("a", None).note, store.n_notes("a"), store.disagreed("a")
+    >>> store = FeedbackStore(Path())
+    >>> store.record(Feedback("a", None, "agree", "clear", 1, "2026-01-02T03:04:05Z"))
+    >>> store.of("a", None).note, store.n_notes("a"), store.disagreed("a")
     ('clear', 1, False)
     """
 

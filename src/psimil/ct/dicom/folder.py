@@ -109,10 +109,8 @@ def list_folder(directory: str | Path) -> Listing:
 
     Examples
     --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as directory:
-    ...     _ = (Path(directory) / "a").write_bytes(b"image"), (Path(directory) / ".b").write_bytes(b"hidden")
-    ...     list_folder(directory)
+    >>> _ = Path("a").write_bytes(b"image"), Path(".b").write_bytes(b"hidden")
+    >>> list_folder(".")
     Listing(skipped=mappingproxy({'hidden': 1}))
     """
     root = Path(os.path.realpath(as_path(directory, "directory")))
@@ -146,9 +144,8 @@ def open_file(path: Path) -> int:
 
     Examples
     --------
-    >>> import tempfile
-    >>> with tempfile.NamedTemporaryFile() as file:
-    ...     os.close(open_file(Path(file.name)))
+    >>> Path("a").touch()
+    >>> os.close(open_file(Path("a")))
     >>> open_file(Path("/dev/null"))
     Traceback (most recent call last):
     psimil.foundations.errors.InputError: not a regular file.

@@ -66,12 +66,10 @@ class Journal:
 
     Examples
     --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with opened(Path(folder), "model a") as journal:
-    ...         journal.write(Entry("1a", REPORTED))
-    ...     with opened(Path(folder), "model a") as journal:
-    ...         journal.entry("1a").state, journal.entry("2b").state
+    >>> with opened(Path(), "model a") as journal:
+    ...     journal.write(Entry("1a", REPORTED))
+    >>> with opened(Path(), "model a") as journal:
+    ...     journal.entry("1a").state, journal.entry("2b").state
     ('reported', 'found')
     """
 

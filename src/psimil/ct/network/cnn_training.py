@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from psimil.ct.network.attcnn import AttCNN
@@ -29,11 +28,10 @@ from psimil.ct.network.training_run import Epoch, Settings, TrainingRun
 from psimil.ct.network.weights import state_arrays
 from psimil.files.paths import as_path
 from psimil.files.sealed import checksum
+from psimil.foundations.arrays import Array
 from psimil.foundations.errors import InputError
 from psimil.foundations.numbers import above_zero, at_least
 from psimil.paper.baselines.attention import hold_out
-
-Array = NDArray[Any]
 
 SAMPLE = 256  # slices on which activations are measured before training
 

@@ -21,15 +21,15 @@ from psimil.compute.numpy_backend import single_threaded_blas
 from psimil.ct.scans.scan import Scan, Slices, check_scans, places, slice_images
 from psimil.ct.scans.windows import WINDOWS, Window, check_windows
 from psimil.estimators.inputs import read_random_state
+from psimil.foundations.arrays import Array
 from psimil.foundations.errors import InputError, NotFitted
-from psimil.foundations.extras import install_command
+from psimil.foundations.extras import needed
 from psimil.foundations.phases import tell
 from psimil.model.bags import Bags
 
 if TYPE_CHECKING:
     from psimil.ct.network.weights import Weights
 
-Array = NDArray[Any]
 Scans = Iterable[Scan | Slices | Array]
 
 AT_A_TIME = 16  # slices that one thread works on
@@ -71,8 +71,6 @@ class FeatureExtractor(TransformerMixin, BaseEstimator):
 
     Examples
     --------
-    >>> import pytest
-    >>> _ = pytest.importorskip("torch")
     >>> rng = np.random.default_rng(0)
     >>> scans = [rng.integers(0, 80, (5, 32, 32)).astype(np.int16) for _ in range(8)]
     >>> extractor = FeatureExtractor(n_features=8, size=16, channels=(8, 8), epochs=1)
@@ -108,8 +106,8 @@ class FeatureExtractor(TransformerMixin, BaseEstimator):
         scans : B scans; their windowed slices are kept in memory, S x C x size x size bytes each.
         y : (B,) labels.
         """
-        require_torch()
-        import torch
+        with needed("FeatureExtractor needs torch", "ct"):
+            import torch
 
         from psimil.ct.network.cnn_training import train_cnn
         from psimil.ct.network.weights import Weights
@@ -154,7 +152,8 @@ class FeatureExtractor(TransformerMixin, BaseEstimator):
     @classmethod
     def load(cls, path: str | os.PathLike[str], backbone: Callable[[], Any] | None = None, device: str = "cpu") -> Self:
         """An extractor that is ready to transform; ``backbone`` as it was given when the network was trained."""
-        require_torch()
+        with needed("FeatureExtractor needs torch", "ct"):
+            import torch  # noqa: F401
         from psimil.ct.network.torch_workers import read_device
         from psimil.ct.network.weights import load_weights
 
@@ -228,20 +227,6 @@ class FeatureExtractor(TransformerMixin, BaseEstimator):
             with torch.inference_mode():
                 output = model.pool(torch.from_numpy(features).to(place))
             yield output.attention.cpu().numpy().astype(np.float64), float(output.logit[0])
-
-
-def require_torch() -> None:
-    """Refuse, and say how to install torch, when it is missing.
-
-    Examples
-    --------
-    >>> import pytest
-    >>> require_torch() if pytest.importorskip("torch") else None
-    """
-    try:
-        import torch  # noqa: F401
-    except ImportError as error:
-        raise InputError(f"FeatureExtractor needs torch. Install it with: {install_command('ct')}") from error
 
 
 def _read(scans: Scans, chosen: Sequence[Window], size: int) -> Iterator[tuple[Any, Array]]:

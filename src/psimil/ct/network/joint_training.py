@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from psimil.compute.numpy_backend import single_threaded_blas
 from psimil.ct.network.attcnn import AttCNN, scan_features
 from psimil.ct.network.augmentation import Augmentation, drawn_slices
 from psimil.ct.network.torch_workers import OrderedMap, torch_workers
+from psimil.foundations.arrays import Array
 from psimil.foundations.errors import InputError
 from psimil.foundations.numbers import above_zero, at_least
 from psimil.foundations.phases import tell
@@ -35,8 +35,6 @@ from psimil.paper.ascent import ascend
 from psimil.predictive.calibration import LatentBags, bag_log_likelihoods
 from psimil.predictive.moments import IDENTITY
 from psimil.predictive.torch_gp import TorchGP, bag_bound
-
-Array = NDArray[Any]
 
 PASSES = 5  # closed-form updates of q(v) per epoch
 
@@ -102,8 +100,10 @@ def train_jointly(
     above_zero(learning_rate=learning_rate)
     if gp.context:
         raise InputError("joint training needs context=None: it tunes the features of single slices.")
-    if gp.coupling:
-        raise InputError('joint training needs labels="independent": its bound has no links. Link slices afterwards.')
+    if gp.coupling or gp.sharing:
+        raise InputError(
+            'joint training needs labels="independent", as its bound does. Tie slices together afterwards.'
+        )
     T = np.asarray(y).astype(np.int64)
     if T.shape != (len(images),):
         raise InputError(f"{len(images)} scans but labels of shape {T.shape}.")

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
@@ -26,11 +25,10 @@ from psimil.ct.network.augmentation import Augmentation, drawn_slices
 from psimil.ct.network.torch_workers import OrderedMap
 from psimil.ct.network.weights import check_tensors, layout, load_state, state_arrays
 from psimil.files.sealed import read_tensors, write_tensors
+from psimil.foundations.arrays import Array
 from psimil.foundations.errors import InputError, ModelFileError, NumericalFailure
 from psimil.foundations.numbers import is_number
 from psimil.foundations.phases import tell
-
-Array = NDArray[Any]
 
 KIND = "AttCNN checkpoint"
 MOMENTS = {"first": "exp_avg", "second": "exp_avg_sq"}  # of Adam, in a checkpoint and in torch

@@ -10,16 +10,15 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from psimil.ct.network.attcnn import AttCNN
 from psimil.ct.scans.purpose import UNNAMED, Purpose
 from psimil.ct.scans.windows import Window
 from psimil.files.sealed import Tensors, checksum, read_tensors, write_tensors
+from psimil.foundations.arrays import Array
 from psimil.foundations.errors import InputError, ModelFileError
 
-Array = NDArray[Any]
 Layout = dict[str, tuple[tuple[int, ...], str]]  # shape and dtype by name
 
 KIND = "AttCNN weights"
@@ -65,13 +64,11 @@ def save_weights(path: str | os.PathLike[str], weights: Weights) -> None:
 
     Examples
     --------
-    >>> import tempfile
     >>> from pathlib import Path
     >>> from psimil.ct.scans.windows import WINDOWS
-    >>> with tempfile.TemporaryDirectory() as directory:
-    ...     path = Path(directory) / "cnn.safetensors"
-    ...     save_weights(path, Weights(AttCNN(32), WINDOWS, 96))
-    ...     load_weights(path).model.n_features
+    >>> path = Path("cnn.safetensors")
+    >>> save_weights(path, Weights(AttCNN(32), WINDOWS, 96))
+    >>> load_weights(path).model.n_features
     32
     """
     header = {

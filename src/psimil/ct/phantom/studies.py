@@ -15,7 +15,7 @@ from psimil.ct.phantom.head import Phantom, check_lesions, head
 from psimil.files.csv_table import write_table
 from psimil.files.paths import as_path
 from psimil.foundations.errors import InputError, OutputError
-from psimil.foundations.extras import install_command
+from psimil.foundations.extras import needed
 from psimil.foundations.numbers import at_least
 from psimil.version import VERSION
 
@@ -79,10 +79,8 @@ def write_phantoms(
 
     Examples
     --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as directory:
-    ...     files = write_phantoms(directory, 2, size=32)
-    ...     sorted(path.name for path in files.studies.iterdir()), files.scans.read_text().count(",1")
+    >>> files = write_phantoms("phantoms", 2, size=32)
+    >>> sorted(path.name for path in files.studies.iterdir()), files.scans.read_text().count(",1")
     (['001', '002'], 1)
     """
     import pandas as pd
@@ -215,8 +213,6 @@ def _write(path: Path, dataset: Dataset) -> None:
 
 
 def _dicom() -> type[Dataset]:
-    try:
+    with needed("DICOM files need pydicom", "ct"):
         from pydicom.dataset import Dataset
-    except ImportError as error:
-        raise InputError(f"DICOM files need pydicom. Install it with: {install_command('ct')}") from error
     return Dataset

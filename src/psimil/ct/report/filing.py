@@ -15,7 +15,7 @@ from psimil.ct.report.report_content import check_references
 from psimil.files.atomic import atomic_write
 from psimil.files.paths import as_path
 from psimil.foundations.errors import InputError
-from psimil.foundations.extras import install_command
+from psimil.foundations.extras import needed
 from psimil.version import VERSION
 
 if TYPE_CHECKING:
@@ -88,11 +88,9 @@ def write_object(
     """
     if burned_in:
         raise InputError("the images may have names burned into the pixels (BurnedInAnnotation); no report is written.")
-    try:
+    with needed("structured reports need highdicom", "ct"):
         import highdicom  # noqa: F401  asked for here, used where the object is made
         from pydicom import dcmwrite
-    except ImportError as error:
-        raise InputError(f"structured reports need highdicom. Install it with: {install_command('ct')}") from error
     scan.rows()
     check_references(scan.study_uid, scan.series_uid, scan.sources)
     with quiet("highdicom"), quiet("pydicom"):

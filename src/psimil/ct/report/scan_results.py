@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from psimil.ct.report.report_content import ELSEWHERE, SINGLE, UNREAD
 from psimil.ct.report.reported_scan import ReportedScan, model_words, obstacle_words
@@ -18,6 +17,7 @@ from psimil.ct.scans.cohort import Cohort, Failure
 from psimil.ct.scans.purpose import UNNAMED, Purpose
 from psimil.ct.scans.scan import Slices, Source, thumbnails
 from psimil.ct.scans.study import CT_CLASSES
+from psimil.foundations.arrays import Array
 from psimil.predictive.prediction import BagLayout, Prediction
 from psimil.predictive.prediction_table import estimate
 from psimil.predictive.referral import UNLIKE, not_analysed
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from psimil.ct.pipeline import CTPipeline
-
-Array = NDArray[Any]
 
 UNKNOWN = (0.0,) * 6  # orientation
 RESEARCH = "Research use only, not a medical device."

@@ -7,16 +7,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
 from psimil.ct.scans.scan import Slices
+from psimil.foundations.arrays import Array
 from psimil.foundations.errors import DataWarning, InputError
 from psimil.predictive.prediction import Prediction
 from psimil.results.localisation import auc_within_bags
 from psimil.results.metrics import bag_metrics, instance_metrics
-
-Array = NDArray[Any]
 
 
 def slice_truth(slices: Sequence[Slices], truth: Mapping[str, int]) -> Array:

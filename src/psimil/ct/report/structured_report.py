@@ -31,7 +31,7 @@ from psimil.ct.report.reported_scan import ReportedScan
 from psimil.ct.scans.purpose import SCHEME, Code
 from psimil.files.paths import as_path
 from psimil.foundations.errors import InputError, MissingFile
-from psimil.foundations.extras import install_command
+from psimil.foundations.extras import needed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,13 +55,11 @@ def write_report(path: str | Path, scan: ReportedScan, *, when: datetime, burned
 
     Examples
     --------
-    >>> import tempfile
     >>> from psimil.ct.scans.scan import Source
     >>> slices = (Source("1.2.840.10008.5.1.4.1.1.2", "1.2.3.1", None),)
     >>> scan = ReportedScan("1.2.3", "1.2.4", slices, 0.9, 0.1, (0.6, 1.0), True, [0.8], [0.2], [True])
-    >>> with tempfile.TemporaryDirectory() as directory:
-    ...     write_report(Path(directory) / "report.dcm", scan, when=datetime(2026, 1, 1))
-    ...     read_report(Path(directory) / "report.dcm")["prob"].tolist()
+    >>> write_report("report.dcm", scan, when=datetime(2026, 1, 1))
+    >>> read_report("report.dcm")["prob"].tolist()
     [0.9, 0.8]
     """
     if not isinstance(scan, ReportedScan):
@@ -97,10 +95,8 @@ def read_report(path: str | Path) -> pd.DataFrame:
     import pandas as pd
 
     path = as_path(path)
-    try:
+    with needed("structured reports need pydicom", "ct"):
         from pydicom import dcmread
-    except ImportError:
-        raise InputError(f"structured reports need pydicom. Install it with: {install_command('ct')}") from None
     with quiet("pydicom"):
         try:
             content = dcmread(path).ContentSequence

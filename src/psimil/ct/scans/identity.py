@@ -62,10 +62,8 @@ class Hasher:
 
         Examples
         --------
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as directory:
-        ...     path = Path(directory) / "id.key"
-        ...     Hasher.of_user(path)("1.2.3") == Hasher.of_user(path)("1.2.3"), oct(path.stat().st_mode & 0o777)
+        >>> path = Path("id.key")
+        >>> Hasher.of_user(path)("1.2.3") == Hasher.of_user(path)("1.2.3"), oct(path.stat().st_mode & 0o777)
         (True, '0o600')
         """
         path = key_path() if path is None else Path(path)

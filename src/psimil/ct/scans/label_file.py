@@ -49,11 +49,9 @@ def read_scan_labels(path: str | Path) -> ScanLabels:
 
     Examples
     --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as directory:
-    ...     path = Path(directory) / "scans.csv"
-    ...     _ = path.write_text("scan,label\n1.2.3,1\n1.2.4,0\n")
-    ...     read_scan_labels(path).scan_labels
+    >>> path = Path("scans.csv")
+    >>> _ = path.write_text("scan,label\n1.2.3,1\n1.2.4,0\n")
+    >>> read_scan_labels(path).scan_labels
     {'1.2.3': 1, '1.2.4': 0}
     """
     path = as_path(path)
@@ -94,11 +92,9 @@ def read_slice_labels(path: str | Path) -> dict[str, int]:
 
     Examples
     --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as directory:
-    ...     path = Path(directory) / "truth.csv"
-    ...     _ = path.write_text("sop_instance_uid,label\n1.2.3,1\n")
-    ...     read_slice_labels(path)
+    >>> path = Path("truth.csv")
+    >>> _ = path.write_text("sop_instance_uid,label\n1.2.3,1\n")
+    >>> read_slice_labels(path)
     {'1.2.3': 1}
     """
     path = as_path(path)

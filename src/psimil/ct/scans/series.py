@@ -25,7 +25,7 @@ from psimil.ct.scans.scan import Scan, Source
 from psimil.ct.scans.study import Series
 from psimil.files.paths import as_path
 from psimil.foundations.errors import InputError, MissingFile
-from psimil.foundations.extras import install_command
+from psimil.foundations.extras import needed
 
 BURNED_IN = "pixels may show text about the patient (BurnedInAnnotation)"
 COUNTED = "Files are counted by name in their folder, from 1."
@@ -194,12 +194,10 @@ def _read_nifti(path: Path, hasher: Callable[[str], str] | None, limits: Limits)
     """Axial slices of a NIfTI file, feet to head; rows run to the back and columns to the left, as in DICOM."""
     if not stat.S_ISREG(os.lstat(path).st_mode):
         raise InputError("the NIfTI file is not a regular file.")
-    try:
+    with needed("reading NIfTI needs nibabel", "nifti"):
         import nibabel
 
         canonical: Any = nibabel.as_closest_canonical
-    except ImportError:
-        raise InputError(f"reading NIfTI needs nibabel. Install it with: {install_command('nifti')}") from None
     try:
         image: Any = nibabel.load(path)
         _check_volume(image.shape, path.stat().st_size, limits)

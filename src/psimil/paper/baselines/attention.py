@@ -7,16 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
+from psimil.foundations.arrays import Array
 from psimil.foundations.errors import InputError
 from psimil.foundations.numbers import above_zero, at_least
 from psimil.model.bags import Bags
 from psimil.paper.baselines.classifier import BagClassifier
 from psimil.paper.baselines.network import GatedAttention, Smoothing, as_tensors, require_torch
-
-Array = NDArray[Any]
 
 
 @dataclass(eq=False, repr=False)
@@ -118,8 +116,6 @@ def train_network(bags: Bags, T: Array, schedule: AttentionMIL, rng: np.random.G
 
     Examples
     --------
-    >>> import pytest
-    >>> _ = pytest.importorskip("torch")
     >>> from psimil.datasets import make_bags
     >>> bags, y, _ = make_bags(n_bags=40)
     >>> len(train_network(bags, y, AttentionMIL(epochs=3), np.random.default_rng(0)).losses)

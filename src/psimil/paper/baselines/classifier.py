@@ -7,17 +7,15 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags
 
 from psimil.estimators.inputs import features_of, read_bags, read_labels, read_random_state
+from psimil.foundations.arrays import Array
 from psimil.foundations.errors import InputError, NotFitted
 from psimil.model.bags import Bags
 from psimil.model.scaling import FARTHEST, Scaling
-
-Array = NDArray[Any]
 
 
 class BagModel(Protocol):

@@ -23,10 +23,10 @@ from math import prod, sqrt
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from psimil.foundations.arrays import Array
 from psimil.foundations.errors import InputError
-from psimil.foundations.extras import install_command
+from psimil.foundations.extras import needed
 from psimil.foundations.numbers import at_least
 from psimil.model.bag_order import links_of
 from psimil.model.bags import Bags
@@ -34,23 +34,17 @@ from psimil.model.bags import Bags
 if TYPE_CHECKING:
     from torch import Generator, Tensor
 
-Array = NDArray[Any]
-
 
 def require_torch() -> Any:
     """The module torch, or a refusal that says how to install it.
 
     Examples
     --------
-    >>> import pytest
-    >>> _ = pytest.importorskip("torch")
     >>> require_torch().__name__
     'torch'
     """
-    try:
+    with needed("attention MIL needs torch", "torch"):
         import torch
-    except ImportError as error:
-        raise InputError(f"attention MIL needs torch. Install it with: {install_command('torch')}") from error
     return torch
 
 
@@ -69,8 +63,7 @@ def segment_softmax(scores: Tensor, bag: Tensor, n_bags: int) -> Tensor:
 
     Examples
     --------
-    >>> import pytest
-    >>> torch = pytest.importorskip("torch")
+    >>> import torch
     >>> segment_softmax(torch.tensor([5.0, 5.0, 0.0]), torch.tensor([0, 0, 1]), 2)
     tensor([0.5000, 0.5000, 1.0000])
     """
@@ -91,8 +84,7 @@ class Smoothing:
 
     Examples
     --------
-    >>> import pytest
-    >>> torch = pytest.importorskip("torch")
+    >>> import torch
     >>> bump, links = torch.tensor([0.0, 1.0, 0.0, 7.0]), torch.tensor([1.0, 1.0, 0.0, 0.0])
     >>> Smoothing("scores", alpha=0.5, steps=50)(bump, links)
     tensor([0.2357, 0.6667, 0.2357, 7.0000])
@@ -136,8 +128,7 @@ class GatedAttention:
 
     Examples
     --------
-    >>> import pytest
-    >>> torch = pytest.importorskip("torch")
+    >>> import torch
     >>> network = GatedAttention.initial(3, 4, 2, torch.Generator().manual_seed(0))
     >>> logits, weights = network.forward(torch.ones(5, 3), torch.tensor([0, 0, 1, 1, 1]), 2)
     >>> logits.shape, weights.shape
@@ -246,8 +237,6 @@ def as_tensors(bags: Bags, T: Array) -> tuple[Tensor, Tensor, Array, Tensor]:
 
     Examples
     --------
-    >>> import pytest
-    >>> _ = pytest.importorskip("torch")
     >>> as_tensors(Bags.from_list([[[1.0]], [[2.0]]]), np.array([0, 1]))[0].dtype
     torch.float32
     """

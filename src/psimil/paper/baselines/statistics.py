@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import expit
 from sklearn.ensemble import RandomForestClassifier
@@ -19,12 +18,12 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from psimil.estimators.inputs import read_bags
+from psimil.foundations.arrays import Array
 from psimil.foundations.errors import InputError
 from psimil.foundations.numbers import above_zero, at_least
 from psimil.model.bags import Bags
 from psimil.paper.baselines.classifier import BagClassifier
 
-Array = NDArray[Any]
 _FLATTEST = 1e-3  # a slope below 0 would turn the ranking round, at 0 it would be lost
 
 

@@ -6,10 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from psimil.datasets import (
     LabelledBags,
@@ -21,10 +19,9 @@ from psimil.datasets import (
     load_rsna,
     mnist_features,
 )
+from psimil.foundations.arrays import Array
 from psimil.foundations.errors import MissingFile
 from psimil.model.bags import Bags
-
-Array = NDArray[Any]
 
 QUICK_BAGS = 700  # MNIST bags of a quick run
 COMPONENTS = {"mnist-pca": 30, "mnist-raw": None}

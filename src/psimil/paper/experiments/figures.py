@@ -35,7 +35,6 @@ def bars_table(rows: pd.DataFrame) -> pd.DataFrame:
 
     Examples
     --------
-    >>> import pandas as pd
     >>> rows = pd.DataFrame({"model": "VGPMIL", "bag_auc": [0.8, 0.9]})
     >>> bars_table(rows)[["metric", "mean", "n"]].round(3).to_dict("records")
     [{'metric': 'bag_auc', 'mean': 0.85, 'n': 2}]
@@ -65,9 +64,6 @@ def plot_bars(rows: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
 
     Examples
     --------
-    >>> import matplotlib
-    >>> matplotlib.use("Agg")
-    >>> import pandas as pd
     >>> from psimil.figures import new_figure
     >>> rows = pd.DataFrame({"model": ["VGPMIL", "SVM"], "bag_auc": [0.8, 0.9]})
     >>> len(plot_bars(rows, ax=new_figure()).patches)
@@ -111,7 +107,6 @@ def time_auc_table(rows: pd.DataFrame) -> pd.DataFrame:
 
     Examples
     --------
-    >>> import pandas as pd
     >>> rows = pd.DataFrame({"model": "VGPMIL", "n_inducing": 50, "seconds": [1.0, 3.0], "bag_auc": [0.8, 0.9]})
     >>> time_auc_table(rows)["seconds_mean"].tolist()
     [2.0]
@@ -140,9 +135,6 @@ def plot_time_auc(rows: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
 
     Examples
     --------
-    >>> import matplotlib
-    >>> matplotlib.use("Agg")
-    >>> import pandas as pd
     >>> from psimil.figures import new_figure
     >>> rows = pd.DataFrame({"model": "VGPMIL", "n_inducing": 50, "seconds": [1.0, 3.0], "bag_auc": [0.8, 0.9]})
     >>> plot_time_auc(rows, ax=new_figure()).get_xscale()

@@ -12,16 +12,13 @@ from zipfile import BadZipFile
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from psimil.files.atomic import atomic_write
 from psimil.files.workdir import Workdir, open_workdir
+from psimil.foundations.arrays import Array
 from psimil.foundations.errors import InputError
 from psimil.paper.experiments.plans import Job
 from psimil.paper.experiments.trial import Trial
-
-Array = NDArray[Any]
-
 
 OWN = ("fits", "predictions", "history", "tables", "figures", "fits.csv", "splits.csv", "metrics.json", "summary.md")
 
@@ -92,10 +89,8 @@ def open_records(path: Path, experiment: str, *, quick: bool, overwrite: bool = 
 
     Examples
     --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     run = open_records(Path(folder) / "run", "musk1", quick=True)
-    ...     sorted(p.name for p in run.path.iterdir())
+    >>> run = open_records(Path("run"), "musk1", quick=True)
+    >>> sorted(p.name for p in run.path.iterdir())
     ['config.json', 'environment.json']
     """
     config = {"experiment": experiment, "quick": quick}

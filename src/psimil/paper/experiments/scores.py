@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from psimil.datasets import LabelledBags
 from psimil.estimators.psi_vgpmil import PsiVGPMIL
+from psimil.foundations.arrays import Array
 from psimil.foundations.logistic import sigmoid
 from psimil.predictive.aggregates import AGGREGATES, BagMoments
 from psimil.predictive.moments import instance_moments
@@ -17,8 +17,6 @@ from psimil.predictive.prediction import Prediction
 from psimil.results.localisation import NAMES as INSIDE
 from psimil.results.localisation import Localisation, Places
 from psimil.results.metrics import NAMES, bag_metrics, instance_metrics
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)

@@ -199,7 +199,7 @@ def _compare(reference: pd.DataFrame, group: pd.DataFrame) -> list[dict[str, Any
     return lines
 
 
-def difference_in_words(difference: float, p: float, *, smaller_is_better: bool = False, level: float = 0.05) -> str:
+def difference_in_words(difference: float, p: float, *, smaller_is_better: bool = False) -> str:
     """Better, worse, or no clear difference of the reference against a model.
 
     Examples
@@ -209,6 +209,6 @@ def difference_in_words(difference: float, p: float, *, smaller_is_better: bool 
     """
     if not np.isfinite(p):
         raise InputError(f"a verdict needs a p value, got {p}.")
-    if p >= level or difference == 0:
+    if p >= 0.05 or difference == 0:
         return "no clear difference"
     return "better" if (difference > 0) != smaller_is_better else "worse"

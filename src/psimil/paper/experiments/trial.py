@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from joblib import Parallel, delayed, parallel_config
-from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_predict
 
 from psimil.datasets import LabelledBags
+from psimil.foundations.arrays import Array
 from psimil.foundations.errors import DataWarning
 from psimil.paper.experiments.models import CANDIDATES, Entry, entry
 from psimil.paper.experiments.plans import Job
@@ -28,8 +28,6 @@ from psimil.results.metrics import bag_metrics
 
 if TYPE_CHECKING:
     from psimil.paper.experiments.records import Records
-
-Array = NDArray[Any]
 
 PATIENCE = 10
 INNER_FOLDS = 3

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedKFold, train_test_split
 
 from psimil.datasets import LabelledBags, load_rsna_training
+from psimil.foundations.arrays import Array
 from psimil.foundations.errors import MissingFile
 from psimil.paper.experiments.cohorts import Cohort, load_cohort, rows_of
 from psimil.paper.experiments.models import entry
@@ -18,8 +18,6 @@ from psimil.paper.experiments.scores import ModelOutput
 
 if TYPE_CHECKING:
     from psimil.paper.experiments.plans import Job
-
-Array = NDArray[Any]
 
 CROSS_VALIDATION, TO_RSNA, TO_CQ500 = "cross-validation", "CQ500 to RSNA", "RSNA to CQ500"
 TASKS = {TO_RSNA: ("cq500", "rsna"), TO_CQ500: ("rsna", "cq500")}

@@ -1,0 +1,11 @@
+"""What examples in docstrings may count on: an empty folder of their own, in which they write and read."""
+
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each example begins in a new folder."""
+    monkeypatch.chdir(tmp_path)
