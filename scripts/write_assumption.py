@@ -24,7 +24,7 @@ from gap.page import facts_lines, markdown
 from provenance import filled, keep_facts, merged, provenance, read_facts, write_page
 
 from psimil.files.csv_table import write_table
-from psimil.testing import TRAPS
+from psimil.testing import TRAPS, TrapScores
 
 SCRIPTS = ("scripts/write_assumption.py", "scripts/assumption")
 TEXT = Path(__file__).parent / "assumption" / "text.md"
@@ -33,16 +33,16 @@ QUICK_MODELS = {name: BASELINES[name] for name in ("logistic regression on bag m
 DIGITS = 4
 
 
-def verdict(turned: pd.Series) -> str:
+def verdict(scores: list[TrapScores]) -> str:
     """Whether the trap was avoided, seed by seed.
 
     Examples
     --------
-    >>> verdict(pd.Series([0.9, 0.5, 0.7]))
+    >>> verdict([TrapScores(0.8, 0.9), TrapScores(0.8, 0.5), TrapScores(0.8, 0.7)])
     'passes 2 of 3'
     """
-    passed = int((turned > 0.5).sum())
-    return {0: "fails", len(turned): "passes"}.get(passed, f"passes {passed} of {len(turned)}")
+    passed = sum(one.passed for one in scores)
+    return {0: "fails", len(scores): "passes"}.get(passed, f"passes {passed} of {len(scores)}")
 
 
 def lines(rows: pd.DataFrame, name: str) -> str:
@@ -51,7 +51,7 @@ def lines(rows: pd.DataFrame, name: str) -> str:
     for model in [model for model in MODELS if model in set(rows["model"])]:
         part = rows[(rows["data"] == name) & (rows["model"] == model)]
         means = [f"{part[k].mean():.3f} ({part[k].min():.3f} to {part[k].max():.3f})" for k in ("alike", "turned")]
-        written.append([model, *means, verdict(part["turned"])])
+        written.append([model, *means, verdict([*map(TrapScores, part["alike"], part["turned"])])])
     return markdown(["model", "AUC, bags as in training", "AUC, trap turned round", ""], written)
 
 

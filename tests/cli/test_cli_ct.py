@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from pydicom import dcmread
+from pydicom.uid import RLELossless
 
 pytest.importorskip("torch")
 
@@ -147,6 +148,30 @@ def test_bad_scans_are_listed_in_failures(studies, model, tmp_path):
     assert "pixel data has" in reason and str(tmp_path) not in reason
     done = call("ct", "predict", tmp_path / "scans", "--model", model, "--out", tmp_path / "two", "--skip-bad")
     assert "incomplete 5/6" in (tmp_path / "two" / "bags.csv").read_text()
+
+
+def test_reasons_of_failures_are_ours_and_told_once(studies, model, tmp_path):
+    """They hold nothing of the files, no scan twice, and no advice that was followed."""
+    scans = tmp_path / "scans"
+    write_series(scans / "good", SLICES, spacing=20.0, study="good")
+    for name, tags in (("scout", {"ImageType": ["ORIGINAL", "PRIMARY", "LOCALIZER"]}), ("odd", {}), ("cut", {})):
+        for path in write_series(scans / name, SLICES, spacing=20.0, study=name, **tags):
+            if name == "odd":
+                dataset = dcmread(path)
+                dataset.compress(RLELossless, generate_instance_uid=False)
+                dataset.save_as(path)
+                path.write_bytes(path.read_bytes().replace(RLELossless.encode() + b"\0", b"1.2.840.10008.1.2.ME"))
+            elif name == "cut":
+                path.write_bytes(path.read_bytes()[:-100])
+    done = call("ct", "predict", scans, "--model", model, "--out", tmp_path / "run", "--skip-bad")
+    assert done.exit_code == 0, done.output
+    table = pd.read_csv(tmp_path / "run" / "failures.csv")
+    assert len(table) == 3
+    for scan, reason in zip(table["bag"], table["reason"], strict=True):
+        assert scan not in reason and ".ME" not in reason and "skip" not in reason
+        assert all(reason.count(words) <= 1 for words in ("pixel data", "axial series", "compression"))
+    done = call("ct", "index", scans)
+    assert f"study {table['bag'][0]}: no axial series; the study has: scout." in " ".join(done.output.split())
 
 
 def test_phantom_files_are_read_by_the_index(tmp_path):

@@ -14,7 +14,9 @@ import pytest
 from commands import call, fails, frame_of
 from psimil import GVGPMIL, VGPMIL
 from psimil.cluster import DaskShards, connect, workforce
+from psimil.cluster.checkpoint import FORMAT, KIND
 from psimil.datasets import make_bags
+from psimil.files.sealed import seal, unseal
 from psimil.foundations.errors import ClusterFailure, InputError
 from psimil.inference import training
 from psimil.store import StoreWriter, open_store
@@ -137,7 +139,7 @@ def test_checkpoints_of_other_fits_and_damaged_ones_are_refused(data, tmp_path):
     bags, y = data
     file = tmp_path / "fit.part"
     short = {**SETTINGS, "max_iter": 2}
-    VGPMIL(**short).fit(bags, y, checkpoint=file)
+    VGPMIL(**short).fit(bags, y, checkpoint=file).save(tmp_path / "model.safetensors")
     good = file.read_bytes()
     for model, labels in [
         (VGPMIL(**{**short, "random_state": 1}), y),
@@ -147,9 +149,25 @@ def test_checkpoints_of_other_fits_and_damaged_ones_are_refused(data, tmp_path):
     ]:
         with pytest.raises(InputError, match=r"checkpoint fit.part is of other data, settings or another seed"):
             model.fit(bags, labels, checkpoint=file)
-    for bad in (b"", good[:100], good[:-8], good[:-1] + bytes([good[-1] ^ 1]), b"{}" * 50):
+    damaged = r"checkpoint fit\.part is not valid: the file is damaged or is something else: .*"
+    for bad, words in {
+        b"": damaged,
+        good[:100]: damaged,
+        good[:-8]: damaged,
+        b"{}" * 50: damaged,
+        (tmp_path / "model.safetensors").read_bytes(): damaged,
+        good[:-1] + bytes([good[-1] ^ 1]): r"checkpoint fit\.part: checksum differs: file is damaged or was changed\.",
+        b"\x80\x05" + b"x" * 50: r"checkpoint fit\.part is a Python pickle; such .*",
+    }.items():
         file.write_bytes(bad)
-        with pytest.raises(InputError, match=r"checkpoint fit.part is not valid: .* Name another file"):
+        with pytest.raises(InputError, match=rf"^{words} Name another file to begin anew\.$") as caught:
+            VGPMIL(**short).fit(bags, y, checkpoint=file)
+        assert str(caught.value).count("checkpoint") == 1
+    for changes, words in [({"format": 3}, "was written by an earlier version"), ({"history": None}, "is not valid: ")]:
+        file.write_bytes(good)
+        tensors, facts = unseal(file, KIND, FORMAT)
+        seal(file, tensors, {name: value for name, value in (facts | changes).items() if value is not None})
+        with pytest.raises(InputError, match=rf"^checkpoint fit\.part {words}.* Name another file to begin anew\.$"):
             VGPMIL(**short).fit(bags, y, checkpoint=file)
     with pytest.raises(InputError, match="is not a checkpoint"):
         VGPMIL(**short).fit(bags, y, checkpoint=tmp_path)

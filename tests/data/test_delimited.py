@@ -66,14 +66,45 @@ def test_ids_keep_their_commas(write, tmp_path):
         ("bag;f\n" + "a;1\n" * 1000 + "b;2,5\n", "holds '2,5' in row 1001, which is no number here"),
         ("id;f\na;1\n", 'has no column "bag". Columns: id, f.'),
         ("bag f\na 1\n", 'has no column "bag". Columns: bag f.'),
-        ("bag,f\na,1,5\nb,2,5\n", "cannot be read as CSV"),
+        ("bag,f\na,1,5\nb,2,5\n", "line 2 has 3 cells, the header has 2. Quote cells that hold the separator, such"),
+        ("bag;f\na;1\nb;2;3\n", "bags.csv cannot be read as CSV: line 3 has 3 cells, the header has 2."),
+        ("bag,f\na,1,\nb,2,\n", "line 2 ends with a separator, the header does not. Remove it there and below"),
+        ("bag,f\na,1\nb,2,,\n", "line 3 ends with a separator, the header does not."),
+        ("# by me\nbag,f\na,1\n", 'line 1 begins with "#" and is no row. Comments are not read; remove it.'),
+        ("\n# a, b\nbag,f\na,1\n", 'line 2 begins with "#" and is no row.'),
+        ("#bag,f\na,1\n", 'line 1 begins with "#" and is no row.'),
+        ("bag,f\na,1\n# half\nb,2\n", 'line 3 begins with "#" and is no row.'),
+        ("bag,f\na,1\n\nb,2\n# a, b, c\n", 'line 5 begins with "#" and is no row.'),
+        ("bag,label,f\n" + "a,1,1\nb,0,2\n" * 2000 + "# end\n", 'line 4002 begins with "#" and is no row.'),
+        ('bag,f\na,1\n"b,2\nc,3\n', "the quotation mark in line 3 is not closed. Close or remove it."),
+        ('bag,f\na,1\n"b,2\n' + "c,3\n" * 50000, "the quotation mark in line 3 is not closed."),
+        ("bag,f\nMüller,1\n".encode("latin-1"), "line 2 is not UTF-8. Save the file as UTF-8, in Excel as"),
+        ("bag,Größe\na,1\n".encode("latin-1"), "line 1 is not UTF-8."),
+        (b"bag,f\n" + b"a,1\n" * 40000 + "Müller,1\n".encode("cp1252"), "line 40002 is not UTF-8."),
+        ("bag,f\na,1\n".encode("utf-16"), "line 1 is not UTF-8."),
+        ("bag,f\na,1,2,3\nMüller,1\n".encode("latin-1"), "line 3 is not UTF-8."),
     ],
 )
 def test_what_cannot_be_read_right_is_refused(write, tmp_path, content, message):
-    for read in (read_bags, lambda path: import_bags(path, tmp_path / "store")):
-        with pytest.raises(InputError) as caught:
-            read(write(content))
+    packed = gzip.compress(content if isinstance(content, bytes) else content.encode())
+    for path in (write(content), write(packed, "bags.csv.gz")):
+        for read in (read_bags, lambda path: import_bags(path, tmp_path / "store")):
+            with pytest.raises(InputError) as caught:
+                read(path)
+        message = message.replace("bags.csv ", f"{path.name} ")
         assert message in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("first", ["sep=;\n", "sep=;\r\n", '"sep=;"\n', "\ufeffsep=;\n"])
+def test_a_first_line_may_name_the_separator(write, tmp_path, first):
+    table = both(write(first + text(";", ",")), tmp_path)
+    assert table.bags.X.tolist() == [[0.5, -2e-3], [0.75, 1.5], [1234.25, 3.0]] and table.y.tolist() == [1, 0]
+    assert both(write(first.replace(";", "|") + text("|")), tmp_path).feature_names == ("f", "g")
+
+
+def test_ids_may_begin_like_comments(write, tmp_path):
+    table = both(write("bag,f,instance_label\n#1,2,\n#2,3,1\n#1,4,0\n"), tmp_path)
+    assert table.bags.names.tolist() == ["#1", "#2"] and table.bags.X.tolist() == [[2], [4], [3]]
 
 
 FUZZ = settings(

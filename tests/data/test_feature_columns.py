@@ -83,6 +83,19 @@ def test_names_that_fit_nothing(write, read, options, message):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("options", [{"features": ["bag", "f1"]}, {"label": "bag"}, {"instance_label": "bag"}])
+def test_ids_of_bags_are_nothing_else(write, read, options):
+    """A column of ids as a feature was refused as numbers that are text, or learned by heart."""
+    path = write(frame().assign(bag=range(len(frame()))).to_csv(index=False))
+    with pytest.raises(InputError, match=r'^bags.csv: column "bag" holds the ids of bags and cannot be anything else'):
+        read(path, **options)
+
+
+def test_a_column_called_label_may_hold_the_ids(write, read):
+    path = write(frame().drop(columns="label").rename(columns={"bag": "label"}).to_csv(index=False))
+    assert read(path, bag="label")[0] == ["f1", "f2", "z"]
+
+
 def test_numbers_are_names_like_any_other(write, read):
     table = frame().rename(columns={"f1": "0", "f2": "1", "z": "2"})
     path = write(table[["bag", "2", "0", "1", "label"]].to_csv(index=False))
@@ -135,11 +148,20 @@ def test_the_index_of_a_data_frame_is_refused_until_it_is_dropped(write, read, d
         read(path, features=["*"])
 
 
-def test_commas_at_the_end_of_lines_make_columns_without_names(write, read):
-    path = write("bag,f,,\na,1.5,,\nb,2.5,,\n")
-    with pytest.raises(InputError, match="column 3 has no name"):
-        read(path)
-    assert read(path, drop=[""]) == (["f"], [[1.5], [2.5]])
+def test_commas_at_the_end_of_lines_make_no_columns(write, read):
+    for rows in ("a,1.5,,\nb,2.5,,\n", "a,1.5\nb,2.5,\n"):
+        assert read(write("bag,f,,\n" + rows)) == (["f"], [[1.5], [2.5]])
+
+
+def test_columns_without_a_name_that_have_values_are_refused(write, read):
+    for rows in ("a,1.5,7,\nb,2.5,,\n", "a,1.5,7,\n" + "b,2.5,7,\n" * 3):
+        path = write("bag,f,,\n" + rows)
+        with pytest.raises(InputError, match="column 3 has no name"):
+            read(path)
+        assert read(path, drop=[""])[1][:2] == [[1.5], [2.5]]
+    rows = "a,1.5,\n" * 4 + "b,2.5,7\n"
+    with pytest.raises(InputError, match=r"bags.csv: (a column at the end|column 3) has .*no name"):
+        read(write("bag,f,\n" + rows))
 
 
 # Numbers and text in one column

@@ -173,7 +173,7 @@ def test_classic_bags_need_not_be_contiguous(tmp_path, zipped):
         (b"2,1,2\n", "all labels are 2.0; a fit needs bags of two classes"),
         (b"1,1,2\n0,1,2\n", "bag 1 has rows labelled 0 and rows labelled 1"),
         (b"1,1,nan\n", "non-finite"),
-        (b"1,1,\xff\n", "zoo.csv is not a CSV of numbers"),
+        (b"1,1,\xff\n", "zoo.csv is not a CSV of numbers without a header: could not convert string"),
     ],
 )
 def test_classic_refuses_broken_tables(tmp_path, content, message):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from psimil import Bags, datasets, read_bags
-from psimil.foundations.errors import DataWarning, InputError
+from psimil.foundations.errors import DataWarning, InputError, MissingFile
 from psimil.model.labels import Classes
 from psimil.store import import_bags, open_store
 
@@ -29,6 +29,23 @@ def test_labels_in_words(slides):
     assert y.tolist() == [0, 1, 0]
     assert known.tolist() == [-1] * 5
     assert datasets.read_h5(slides, slides / "dataset.csv", positive="normal_tissue").y.tolist() == [1, 0, 1]
+
+
+def test_tables_may_name_the_images_of_slides(slides, tmp_path):
+    table = slides / "dataset.csv"
+    plain = read_bags(slides, positive="tumor_tissue")
+    table.write_text(table.read_text().replace("s1", "s1.svs").replace("s2", "s2.NDPI"))
+    named = read_bags(slides, positive="tumor_tissue")
+    assert named.bags.ids.tolist() == plain.bags.ids.tolist() and named.y.tolist() == plain.y.tolist()
+    assert [slide.name for slide in named.slides] == ["s1", "s2", "s3"]
+    assert import_bags(slides, tmp_path / "store", bag="case_id", positive="tumor_tissue").bags == 2
+    assert datasets.read_h5(slides, {"s3.svs": 1, "s1": 0}).bags.ids.tolist() == ["s3", "s1"]
+    shutil.copy(slides / "s3.h5", slides / "s1.svs.h5")  # a file of the very name comes first
+    assert datasets.read_h5(slides, {"s1.svs": 1, "s2.svs": 0}).bags.ids.tolist() == ["s1.svs", "s2"]
+    with pytest.raises(InputError, match=r"^the labels name slide s2 twice, as s2 and by an image\. Keep one\.$"):
+        datasets.read_h5(slides, {"s2.svs": 1, "s2": 0})
+    with pytest.raises(MissingFile, match=r"s2\.jpeg\.h5 was not found"):
+        datasets.read_h5(slides, {"s2.jpeg": 1})
 
 
 def test_a_patient_is_the_bag_of_all_slides(slides):

@@ -131,6 +131,10 @@ def test_coordinates_of_other_instances_are_refused(tmp_path, rows):
         read_torchmil(folder)
     with pytest.raises(InputError, match=r"coords/ID_03.npy has shape"):
         import_bags(folder, tmp_path / "store")
+    for far in (1e308, np.nan):
+        np.save(folder / "coords" / "ID_03.npy", np.full(len(bags[3]), far))
+        with pytest.raises(InputError, match=r"coords/ID_03.npy holds numbers that are no positions along a bag"):
+            read_bags(folder, features="resnet50")
     np.save(folder / "coords" / "ID_03.npy", np.zeros((len(bags[3]), 2)))
     with pytest.raises(InputError, match="along one axis, others along several"):
         read_torchmil(folder)
@@ -149,6 +153,12 @@ def test_a_bag_has_one_split(folder, line, message):
     with (folder / "splits.csv").open("a") as stream:
         stream.write(f"{line}\n")
     with pytest.raises(InputError, match=message):
+        read_torchmil(folder, "test", features="resnet50")
+
+
+def test_splits_that_are_not_utf8_are_refused_with_the_line(folder):
+    (folder / "splits.csv").write_bytes("bag_name,split\nMüller,test\n".encode("latin-1"))
+    with pytest.raises(InputError, match=r"^splits.csv cannot be read as CSV: line 2 is not UTF-8\. Save the file as"):
         read_torchmil(folder, "test", features="resnet50")
 
 

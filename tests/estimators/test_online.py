@@ -1,5 +1,8 @@
 """A model that is gone on from, or saved, under other settings than it was made with."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 
@@ -37,6 +40,29 @@ def test_going_on_under_other_settings_is_refused(name):
         with pytest.raises(InputError, match=f"partial_fit: {name} was .* Set it back, or begin a new model"):
             model.partial_fit(bags, y)
     np.testing.assert_array_equal(model.predict_proba(bags), before)
+
+
+def test_no_bags_to_learn_from_are_a_training_set():
+    bags, y, _ = problem()
+    for model in (brief(), brief().fit(bags, y)):
+        with pytest.raises(InputError, match=r"^training set is empty: 0 bags\. Give at least 1 bag\.$"):
+            model.partial_fit([], [])
+
+
+def test_what_a_loaded_model_lacks_is_named_with_the_reason(tmp_path):
+    bags, y, _ = problem()
+    brief().fit(bags, y).save(tmp_path / "model.safetensors")
+    model = PsiVGPMIL.load(tmp_path / "model.safetensors")
+    for name in ("out_of_bag_", "history_", "label_posterior_", "elbo_", "n_iter_", "converged_"):
+        assert not hasattr(model, name)
+        with pytest.raises(AttributeError, match=f"^{name} is of training, and a model file holds nothing of that"):
+            getattr(model, name)
+    for other, name in ((brief(), "out_of_bag_"), (model, "nothing_")):
+        with pytest.raises(AttributeError, match=f"object has no attribute '{name}'"):
+            getattr(other, name)
+    with pytest.raises(AttributeError, match="the training bags had no feature names"):
+        model.feature_names_in_  # noqa: B018
+    assert copy.deepcopy(model).threshold_ == model.threshold_ == pickle.loads(pickle.dumps(model)).threshold_
 
 
 def test_settings_of_the_search_may_change():

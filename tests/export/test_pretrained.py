@@ -77,6 +77,7 @@ def test_a_config_of_other_weights_is_refused(clf, tmp_path, changes):
     ):
         VGPMIL.from_pretrained(tmp_path / "model")
     fails(call("export", tmp_path / "model", tmp_path / "again"), 65, "they differ in")
+    fails(call("info", tmp_path / "model"), 65, f"they differ in {next(iter(changes))}")
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff", b"[" * 100_000, b"null"])
@@ -85,6 +86,7 @@ def test_a_config_that_is_none_is_refused(clf, tmp_path, content):
     (tmp_path / "model" / "config.json").write_bytes(content)
     with pytest.raises(ModelFileError, match=r"config\.json of .* cannot be read"):
         VGPMIL.from_pretrained(tmp_path / "model")
+    fails(call("info", tmp_path / "model"), 65, "cannot be read. Take it out, or save the model anew.")
 
 
 def test_a_config_of_another_version_or_with_more_in_it_is_taken(clf, tmp_path):
@@ -92,6 +94,7 @@ def test_a_config_of_another_version_or_with_more_in_it_is_taken(clf, tmp_path):
     path = tmp_path / "model" / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"psimil_version": "9.0.0", "pipeline_tag": "other"}))
     assert VGPMIL.from_pretrained(tmp_path / "model").threshold_ == clf.threshold_
+    assert json.loads(call("info", tmp_path / "model", "--json").stdout)["bag_threshold"] == clf.threshold_
     path.unlink()
     assert VGPMIL.from_pretrained(tmp_path / "model").threshold_ == clf.threshold_
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import stat
 import sys
@@ -126,6 +127,37 @@ def test_a_second_run_is_told_before_it_works(tmp_path):
             pass
         first.finish()
     assert told(tmp_path / "run") == {"first"}
+
+
+@pytest.mark.parametrize("there", [False, True], ids=["new", "overwritten"])
+def test_runs_in_one_another_are_not_written_at_once(tmp_path, there):
+    """The outer one, replaced as a whole, took what the inner one was writing with it, or was lost at its end."""
+    outer, inner = tmp_path / "run", tmp_path / "run" / "deep" / "inner"
+    if there:
+        write(outer, "old")
+    settings = {"key": "command", "own": ("fits",)}
+    with opened(outer, overwrite=True) as run:
+        fill(run, "outer")
+        said = rf"another command is writing to {re.escape(str(outer))}, in which it lies\. Wait until it is done"
+        with pytest.raises(OutputError, match=said), opened(inner):
+            pytest.fail("work began")
+        with pytest.raises(OutputError, match=said):
+            open_workdir(inner, {"command": "x"}, **settings)
+        assert outer.exists() is there and not (outer / "deep").exists()
+        run.finish()
+    assert told(outer) == {"outer"}
+    with opened(inner) as run:
+        fill(run, "inner")
+        with (
+            pytest.raises(OutputError, match="another command is writing to a folder in it"),
+            opened(outer, overwrite=True),
+        ):
+            pytest.fail("work began")
+        run.finish()
+    assert told(inner) == {"inner"} and told(outer) == {"outer"}
+    open_workdir(outer / "work", {"command": "x"}, **settings)
+    with pytest.raises(OutputError, match="writing to a folder in it"), opened(outer, overwrite=True):
+        pytest.fail("work began")
 
 
 def test_what_a_killed_run_left_goes_at_the_next_start(tmp_path):

@@ -2,6 +2,7 @@ import csv
 import gzip
 import io
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -79,6 +80,22 @@ def test_positions_are_a_column_of_a_table(savez, tmp_path):
         read_bags(archive, position="mm")
 
 
+@pytest.mark.parametrize("value", ["1e308", "-1e308", "1e19"])
+def test_numbers_that_are_no_positions_are_refused_with_their_row(write, value):
+    path = write(f"bag,label,f,mm\nb,1,0.5,20\na,0,0.1,1\nb,1,0.7,{value}\n")
+    shown = re.escape(f"{float(value):g}")
+    with pytest.raises(InputError, match=rf'column "mm" holds {shown} in row 3, which is no position\. Mend it'):
+        read_bags(path, position="mm")
+
+
+def test_positions_that_order_nothing_are_refused(write):
+    path = write("bag,label,f,mm\nb,1,0.5,20\na,0,0.1,1\nb,1,0.7,20\n")
+    with pytest.raises(InputError, match=r"each bag has one position throughout, which orders nothing\. Name another"):
+        read_bags(path, position="mm")
+    path = write("bag,label,f,mm\nb,1,0.5,20\na,0,0.1,1\nc,1,0.7,20\n")  # bags of one instance need no order
+    assert read_bags(path, position="mm").positions.tolist() == [20, 1, 20]
+
+
 def test_npz_with_offsets(savez):
     path = savez(X=np.arange(6.0).reshape(3, 2), offsets=[0, 1, 3], ids=["z", "a"], y=[1, 0], extra=[1])
     table = read_bags(path)
@@ -135,7 +152,7 @@ def test_text_columns_are_left_out_with_a_warning(write):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("", "cannot be read as CSV: No columns to parse"),
+        ("", "cannot be read as CSV: it is empty. Give it a header and rows."),
         ("bag,f\n", "has no rows: 0 bags. Give at least 1 bag"),
         ("id,f\n1,2\n", 'bags.csv has no column "bag". Columns: id, f'),
         ("bag,label\n1,0\n", "no numeric feature column"),

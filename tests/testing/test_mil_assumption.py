@@ -70,6 +70,16 @@ def test_rules_that_know_the_answer(rule, name, alike, turned):
     assert scores.passed == (turned > 0.5)
 
 
+@pytest.mark.parametrize(("rule", "alike"), [(lambda bag: 1.0 - no_bait(bag), "0.000"), (lambda bag: 0.3, "0.500")])
+def test_who_is_wrong_on_bags_like_those_of_training_fails_however_the_trap_is_turned(rule, alike):
+    """Who takes bait for a sign of a positive bag is right about all turned bags, and about nothing else."""
+    assert not trap_scores(Rule(rule), TRAPS["single_concept"](**SMALL)).passed
+    with pytest.raises(
+        AssertionError, match=f"single_concept: AUC is {alike} on bags like .* were not learned; nothing"
+    ):
+        check_mil_assumption(Rule(rule), **SMALL)
+
+
 def test_rules_of_one_instance_and_of_numbers():
     assert trap_scores(Rule(strangest), TRAPS["single_concept"](**SMALL)).turned > 0.9
     counted = trap_scores(Rule(larger), TRAPS["false_frequency"](**SMALL))

@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from psimil.cli.arguments import MODEL, check_arguments, model_path
+from psimil.cli.arguments import MODEL, check_arguments, load, model_path
 from psimil.cli.exits import NOTE
 from psimil.cli.options import ModelFile
 from psimil.cli.shell import Shell
@@ -22,6 +22,8 @@ def info(context: typer.Context, model: ModelFile) -> None:
         from psimil.results.model_card import context_words, posterior_facts, referral_facts
 
         check_arguments("info", (model, MODEL))
+        if model.is_dir():
+            load(model)  # refuses a folder whose config.json is damaged, or not of its weights
         path = model_path(model)
         file = load_model(path)
         trained = file.model

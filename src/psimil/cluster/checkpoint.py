@@ -119,20 +119,21 @@ class Checkpoint:
         name = self.path.name
         if not self.path.exists():
             return None
+        cure = "Name another file to begin anew."
         if not self.path.is_file() or self.path.stat().st_size > MAX_BYTES:
-            raise InputError(f"{name} is not a checkpoint. Name another file.")
+            raise InputError(f"{name} is not a checkpoint. {cure}")
         try:
             tensors, facts = unseal(self.path, KIND, FORMAT, max_bytes=MAX_BYTES)
-            if facts["format"] != FORMAT:
-                raise ValueError("it has another version")
-            same = facts["fit"] == self.fit
-            progress = _progress(facts, tensors) if same else None
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            reason = (str(error) or type(error).__name__).splitlines()[0][:200].removesuffix(".")
-            raise InputError(f"checkpoint {name} is not valid: {reason}. Name another file to begin anew.") from None
-        if progress is None:
-            raise InputError(f"checkpoint {name} is of other data, settings or another seed. Name another file.")
-        return progress
+        except InputError as error:
+            raise InputError(f"{str(error).replace(KIND, f'{KIND} {name}', 1)} {cure}") from None
+        if facts["format"] != FORMAT:
+            raise InputError(f"{KIND} {name} was written by an earlier version of psimil. {cure}")
+        if facts.get("fit") != self.fit:
+            raise InputError(f"{KIND} {name} is of other data, settings or another seed. {cure}")
+        try:
+            return _progress(facts, tensors)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            raise InputError(f"{KIND} {name} is not valid: its content is no progress of a fit. {cure}") from None
 
 
 def _progress(facts: dict[str, Any], tensors: dict[str, Array]) -> Progress:

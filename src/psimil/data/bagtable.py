@@ -10,10 +10,12 @@ from scipy.spatial import cKDTree
 
 from psimil.data.feature_choice import Names
 from psimil.foundations.arrays import Array
+from psimil.foundations.errors import InputError
 from psimil.model.bags import Bags
 from psimil.model.labels import ZERO_ONE, Classes
 
 BAG = "bag"  # column of the bag ids, unless another is named
+FARTHEST = 2.0**63  # positions along a bag beyond are none; nanoseconds since 1970 are not
 USUAL = 256.0  # pixels of a patch that nothing is known about
 
 
@@ -177,7 +179,13 @@ def in_memory(source: Source) -> BagTable:
     rows[np.concatenate([chunk.places for chunk in chunks])] = np.arange(len(X))
     bags = replace(Bags(X, offsets, source.ids, None if source.grouped else rows), feature_names=source.feature_names)
     positions = _joined([chunk.positions for chunk in chunks])
-    bags = bags if positions is None else bags.in_order(positions)
+    if positions is not None:
+        along = positions[bags.rows]
+        if len(along) > len(bags) and (along == np.repeat(along[offsets[:-1]], bags.sizes)).all():
+            raise InputError(
+                "each bag has one position throughout, which orders nothing. Name another column, or none."
+            )
+        bags = bags.in_order(positions)
     known = _joined([chunk.known for chunk in chunks])
     return BagTable(
         bags,

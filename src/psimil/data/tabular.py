@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from psimil.data.bagtable import ALL_OF_IT, Rows, TableOptions
+from psimil.data.bagtable import ALL_OF_IT, FARTHEST, Rows, TableOptions
 from psimil.data.columns import NUMERIC, BagIds, BagLabels, as_labels, as_numbers, instance_labels
 from psimil.data.feature_choice import one_line
 from psimil.data.feature_columns import FeatureColumns
@@ -118,10 +118,16 @@ class Table:
         if len(missing):
             row = rows_before + missing[0] + 1
             raise InputError(f'column "{column}" must hold a position in every row, row {row} has none.')
+        if len(far := np.flatnonzero(np.abs(positions) > FARTHEST)):
+            value = f"{positions[far[0]]:g} in row {rows_before + far[0] + 1}"
+            raise InputError(f'column "{column}" holds {value}, which is no position. Mend it or name another column.')
         return positions
 
     def _refuse_labels_among(self, features: list[Any]) -> None:
         """Labels that are needed may not be features, too; of a prediction, a column called like them may be one."""
+        bag, roles = self._options.bag, (self._label, self._instance_label, self._options.position)
+        if bag in features or bag in roles:
+            raise InputError(f'{self._name}: column "{bag}" holds the ids of bags and cannot be anything else, too.')
         for column in (self._label, self._instance_label):
             if column is not None and column in features and not self._options.labels_optional:
                 raise InputError(f'{self._name}: column "{column}" holds labels and cannot be a feature, too.')
@@ -133,5 +139,6 @@ class Table:
                 raise InputError(f'{self._name} has no column "{column}". Columns: {columns}.')
         if not chunk.columns.is_unique:
             raise InputError(f'{self._name} has more than one column "{chunk.columns[chunk.columns.duplicated()][0]}".')
-        self._label = self._label or (LABEL if LABEL in chunk.columns else None)
-        self._instance_label = self._instance_label or (INSTANCE_LABEL if INSTANCE_LABEL in chunk.columns else None)
+        there = set(chunk.columns) - {self._options.bag}
+        self._label = self._label or (LABEL if LABEL in there else None)
+        self._instance_label = self._instance_label or (INSTANCE_LABEL if INSTANCE_LABEL in there else None)

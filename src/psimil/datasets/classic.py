@@ -86,7 +86,7 @@ def read_classic(path: str | Path) -> tuple[Bags, NDArray[np.int64]]:
     if not content.strip():
         raise InputError(f"{path.name} is empty: 0 bags. Give at least 1 bag.")
     try:
-        table = np.loadtxt(io.StringIO(content.decode("utf-8")), delimiter=",", comments=None, ndmin=2)
+        table = np.loadtxt(io.StringIO(content.decode("utf-8", "replace")), delimiter=",", comments=None, ndmin=2)
     except ValueError as error:
         reason = str(error).split(";")[0].rstrip(".")
         raise InputError(

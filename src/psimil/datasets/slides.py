@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from psimil.model.labels import UNKNOWN, ZERO_ONE, Classes
 FEATURES, COORDS = "features", "coords"
 SLIDE, LABEL = "slide_id", "label"
 FARTHEST = 2.0**53  # pixels from the corner of a slide, which are whole numbers
+IMAGES = frozenset("bif czi dcm isyntax mrxs ndpi qptiff scn svs svslide tif tiff vms vmu".split())
 PLACES = ("pt_files/*.pt", "*.pt", "h5_files/*.h5", "*.h5")  # CLAM's folders; of one slide's files the last is read
 
 
@@ -44,7 +46,7 @@ def read_h5(
     directory : folder of the files, each with ``features`` (n, D) or (1, n, D); or CLAM's, with the folders
         ``h5_files`` or ``pt_files``. A ``.pt`` file holds one tensor, or a dict of tensors.
     labels : 0 or 1 by slide, or a CSV file with the columns ``slide_id`` and ``label``; slides that are not named
-        there are not read.
+        there are not read. A slide ``s1`` may be called by its image there, such as ``s1.svs``.
     bag : column of the bags: ``slide_id``, or another of the CSV file such as ``case_id``, all slides of which are one
         bag. It is positive if one of its slides is; the instances of the others are then known to be negative.
     positive : the label of positive slides; needed unless labels are 0 and 1 or say it themselves.
@@ -125,6 +127,10 @@ class SlideFolder:
         else:
             slides, values = (sorted(self._files), None) if source is None else (list(source), [*source.values()])
             bags = slides
+        found_as = [self._found_as(slide) for slide in slides]
+        if twice := [slide for slide, n in Counter(found_as).items() if n > 1]:
+            raise InputError(f"the labels name slide {twice[0]} twice, as {twice[0]} and by an image. Keep one.")
+        slides, bags = found_as, found_as if bag == SLIDE else bags
         if not slides:
             raise InputError("labels are empty: 0 bags. Give at least 1 slide.")
         if isinstance(values, np.ndarray) and (values.dtype == object or positive is not None or classes is not None):
@@ -168,6 +174,11 @@ class SlideFolder:
                 known = np.repeat([0 if value == 0 else UNKNOWN for value in of_slides], sizes)
             X = read[0][0] if len(read) == 1 else np.concatenate([X for X, _ in read])
             yield OneBag(name, X, label, known, slides=tuple(places))
+
+    def _found_as(self, slide: str) -> str:
+        """The name that a slide has in the folder, which a table may call by its image, such as slide1.svs."""
+        name, _, ending = slide.rpartition(".")
+        return name if slide not in self._files and name in self._files and ending.lower() in IMAGES else slide
 
     def _slide(self, name: str) -> tuple[Array, Slide | None]:
         """(n, D) features of a slide, and where they were taken, if its file says so."""

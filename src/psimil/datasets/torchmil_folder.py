@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psimil.data.bagtable import ALL_OF_IT, TableOptions
+from psimil.data.bagtable import ALL_OF_IT, FARTHEST, TableOptions
+from psimil.data.chunks import explained_text
 from psimil.data.feature_choice import as_names
 from psimil.datasets.labelled import INSTANCE_LABELS, OneBag, checked_names
 from psimil.foundations.errors import DataWarning, InputError, MissingFile
@@ -75,7 +76,11 @@ class TorchmilFolder:
         if places.ndim not in (1, 2) or (X.ndim and len(places) != len(X)):
             shape = f"{self._coords}/{name}.npy has shape {places.shape}"
             raise InputError(f"{shape}, expected one row for each of {len(X)} instances.")
-        return places.ravel() if places.ndim == 1 or places.shape[1] == 1 else None
+        if places.ndim == 2 and places.shape[1] > 1:
+            return None
+        if not (np.abs(places) <= FARTHEST).all():
+            raise InputError(f"{self._coords}/{name}.npy holds numbers that are no positions along a bag. Mend them.")
+        return places.ravel()
 
     def _folder(self, asked: str | None, *usual: str) -> str | None:
         """The folder that was asked for, or the first of the usual ones that is there."""
@@ -178,12 +183,11 @@ def _members(root: Path, split: str, there: Collection[str], folder: str) -> lis
     """Names of the bags of one split that are there, sorted."""
     holder = root if (root / SPLITS).is_file() else root.parent  # sets of slides have it beside the sizes of patches
     try:
-        with (holder / SPLITS).open(newline="", encoding="utf-8-sig") as stream:
-            rows = list(csv.DictReader(stream))
+        stream = (holder / SPLITS).open(newline="", encoding="utf-8-sig")
     except FileNotFoundError:
         raise MissingFile(f"{SPLITS} was not found in {root}. Leave split out to read all bags.") from None
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{SPLITS} cannot be read: {error}.") from error
+    with explained_text(holder / SPLITS), stream:
+        rows = list(csv.DictReader(stream))
     if not rows or not {"bag_name", "split"} <= set(rows[0]):
         raise InputError(f"{SPLITS} must have rows with the columns bag_name and split.")
     splits: dict[str, str] = {}

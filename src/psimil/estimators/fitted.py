@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,8 @@ from psimil.model.labels import Classes
 
 Array = NDArray[Any]
 
+OF_TRAINING = frozenset(("converged_", "elbo_", "history_", "label_posterior_", "n_iter_", "out_of_bag_"))
+
 
 class FittedAttributes:
     """Views of ``model_`` and of what its training data were called; before a fit there are none."""
@@ -22,6 +24,15 @@ class FittedAttributes:
     training_counts_: dict[str, int]
     _classes: Classes
     _feature_names: tuple[str, ...] | None
+
+    if not TYPE_CHECKING:  # for which every name would be an attribute
+
+        def __getattr__(self, name: str) -> Any:
+            """Say why a loaded model lacks what a fit leaves beside the model."""
+            if name in OF_TRAINING and "model_" in vars(self):
+                words = "is of training, and a model file holds nothing of that"
+                raise AttributeError(f"{name} {words}. Fit the model again, or see the run folder of psimil fit.")
+            return object.__getattribute__(self, name)  # raises in its own words
 
     @property
     def classes_(self) -> Array:

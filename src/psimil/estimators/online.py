@@ -88,7 +88,7 @@ class OnlineLearning:
             raise InputError("partial_fit needs bag labels: partial_fit(bags, y).")
         if not hasattr(self, "model_"):
             return self.fit(bags, y, bag_ids=bag_ids, y_instances=y_instances, sample_weight=sample_weight)
-        found = self._bags(bags, bag_ids)
+        found = self._bags(bags, bag_ids, what="training set")
         _check_context(self.model_, self.context)
         check_same(self, "partial_fit")
         _, T = read_labels(y, found, classes=self.classes, from_rows=bag_ids is not None)

@@ -267,9 +267,9 @@ class BagPredictor(Stored, ClassifierMixin, BaseEstimator):
         tags.no_validation = True
         return tags
 
-    def _bags(self, bags: Any, bag_ids: Any = None) -> Bags:
+    def _bags(self, bags: Any, bag_ids: Any = None, *, what: str = "prediction set") -> Bags:
         """The bags with the features of the fitted model in its order."""
         self._check_fitted()
-        found = read_bags(bags, bag_ids, what="prediction set")
+        found = read_bags(bags, bag_ids, what=what)
         check_fingerprint_of(self.feature_fingerprint, found)
         return features_of(found, self.model_.n_features, self._feature_names)

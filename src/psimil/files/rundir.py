@@ -23,7 +23,8 @@ MARKER = "environment.json"  # a directory that holds it is ours; its "files" ar
 LONG_WORK = "config.json"  # settings of work that goes on after a kill, see :mod:`psimil.files.workdir`
 ASIDE = ".psimil-run-"  # where files wait until all of them are written
 PATIENCE = 10.0  # seconds for a viewer to write down what its reader said
-BUSY = "another command is writing to it. Wait until it is done or name another"
+BUSY_AT = "another command is writing to {}. Wait until it is done or name another"
+BUSY = BUSY_AT.format("it")
 OWN = (
     "bags.csv", "config.toml", "history.csv", "instances.csv", "metrics.json", "model.safetensors", "summary.md",
     "folds.csv", "musk1.csv", "figures/*.png", "figures/*.pdf", "figures/*.csv",
@@ -146,7 +147,7 @@ def opened(
         if given.resolve().is_relative_to(path.resolve()):
             raise OutputError(f"cannot write {path}: {given.name}, which is read, lies in it. Name another folder.")
     created = [p for p in path.parents if not p.exists()]
-    aside = path.parent / f"{ASIDE}{hashlib.sha256(os.fsencode(path.name)).hexdigest()[:8]}.tmp"
+    aside = _aside(path)
     lock: int | None = None
     try:
         with explained(path):
@@ -154,6 +155,7 @@ def opened(
             lock = take_folder(aside)
             if lock is None or _is_busy(path):
                 raise OutputError(f"cannot write {path}: {BUSY}.")
+            check_around(path)
             if path.is_dir() and any(path.iterdir()):
                 _check_exchange(aside, path)
         yield RunDirectory(path, aside, overwrite, tuple(own))
@@ -167,11 +169,37 @@ def opened(
                 folder.rmdir()
 
 
-def _is_busy(path: Path) -> bool:
+def check_around(path: Path) -> None:
+    """Refuse a folder in or around another one that a command writes to, since runs are replaced as a whole.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder, opened(Path(folder) / "run"):
+    ...     check_around(Path(folder) / "other")
+    ...     check_around(Path(folder) / "run" / "prediction")
+    Traceback (most recent call last):
+    psimil.foundations.errors.OutputError: cannot write ...: another command is writing to ...run, in which it lies. ...
+    """
+    for outer in path.resolve().parents:
+        if _is_busy(_aside(outer), 0.0):
+            raise OutputError(f"cannot write {path}: {BUSY_AT.format(f'{outer}, in which it lies')}.")
+    inside = [*path.rglob(f"{ASIDE}*.tmp"), *(settings.parent for settings in path.rglob(f"*/{LONG_WORK}"))]
+    for inner in inside:
+        if _is_busy(inner, 0.0):
+            raise OutputError(f"cannot write {path}: {BUSY_AT.format('a folder in it')}.")
+
+
+def _aside(path: Path) -> Path:
+    """Where the files of a run wait, beside its folder."""
+    return path.parent / f"{ASIDE}{hashlib.sha256(os.fsencode(path.name)).hexdigest()[:8]}.tmp"
+
+
+def _is_busy(path: Path, wait: float = PATIENCE) -> bool:
     """Whether somebody works in the folder itself."""
-    if not path.is_dir():
+    if path.is_symlink() or not path.is_dir():
         return False
-    lock = lock_folder(path, PATIENCE)
+    lock = lock_folder(path, wait)
     if lock is not None:
         os.close(lock)
     return lock is None

@@ -12,7 +12,7 @@ from typing import Any
 
 from psimil.files.environment import environment
 from psimil.files.paths import is_folder, lock_folder
-from psimil.files.rundir import BUSY, LONG_WORK, MARKER, PATIENCE, OutputFolder, explained, opened
+from psimil.files.rundir import BUSY, LONG_WORK, MARKER, PATIENCE, OutputFolder, check_around, explained, opened
 from psimil.foundations.errors import OutputError
 
 CONFIG, ENVIRONMENT = LONG_WORK, MARKER
@@ -66,6 +66,7 @@ def open_workdir(
     if path.exists() and not path.is_dir():
         raise OutputError(f"cannot write {path}: it is not a directory.")
     with explained(path):
+        check_around(path)
         path.mkdir(parents=True, exist_ok=True)
     _lock(path)
     work = Workdir(path)

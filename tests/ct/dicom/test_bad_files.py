@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ct_files import head, write_series, write_slice
-from psimil.ct.scans.series import read_series
+from psimil.ct.scans.series import COUNTED, read_series
 from psimil.foundations.errors import InputError
 
 N = 5
@@ -76,6 +76,7 @@ BAD = {
     "B29 no slope": (tags(RescaleSlope=None), r"RescaleSlope is missing; cannot convert to Hounsfield units\."),
     "B29 zero slope": (tags(RescaleSlope=0), r"RescaleSlope is 0; cannot convert to Hounsfield units\."),
     "B29 NaN slope": (not_a_number, r"RescaleSlope is nan; cannot convert to Hounsfield units\."),
+    "B29 no spacing": (tags(PixelSpacing=[0, 0.5]), r"PixelSpacing is not above 0 mm\."),
     "B29 no intercept": (tags(RescaleIntercept=None), r"RescaleIntercept is missing; cannot convert"),
 }
 
@@ -117,14 +118,30 @@ def test_a_bad_file_is_named_by_its_place_in_the_folder_not_by_that_of_its_slice
 def test_many_bad_slices_are_one_line(tmp_path):
     for place in range(15):
         (tmp_path / f"{place:02d}").write_bytes(b"nothing")
-    with pytest.raises(
-        InputError, match=r"^15 of 15 slices .* file 10: not a DICOM file \(no DICM marker\). And 5 more"
-    ):
-        read(tmp_path)
-    with pytest.raises(InputError, match=r"^15 of 15 slices"):
-        read(tmp_path, skip_bad=True)  # nothing is left
+    files = ", ".join(f"file {number}" for number in range(1, 11))
+    said = f"15 of 15 slices cannot be read. {files} and 5 more: not a DICOM file (no DICM marker). {COUNTED}"
+    for skip_bad in (False, True):  # nothing is left, so that leaving out is no cure
+        with pytest.raises(InputError) as caught:
+            read(tmp_path, skip_bad=skip_bad)
+        assert str(caught.value) == said
     write_series(tmp_path, 3)
     assert "incomplete 3/18" in read(tmp_path, skip_bad=True).notes
+
+
+def test_leaving_out_is_not_advised_where_it_was_done_and_did_not_help(tmp_path):
+    for path in write_series(tmp_path, 3):
+        path.write_bytes(path.read_bytes()[:-100])
+    for skip_bad in (False, True):
+        with pytest.raises(InputError, match=r"^3 of 3 slices .*file 1, file 2, file 3: pixel data has") as caught:
+            read(tmp_path, skip_bad=skip_bad)
+        assert "skip" not in str(caught.value)
+
+
+def test_many_reasons_are_counted(tmp_path):
+    for place, path in enumerate(write_series(tmp_path, 13)[:12], start=1):
+        path.write_bytes(path.read_bytes()[:-place])
+    with pytest.raises(InputError, match=r"file 11: pixel data has \d+ of \d+ bytes\. And 2 reasons more\."):
+        read(tmp_path)
 
 
 @pytest.mark.parametrize(

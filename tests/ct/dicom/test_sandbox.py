@@ -185,12 +185,16 @@ def test_a_missing_codec_is_named(tmp_path, box):
     """B32."""
     compress(tmp_path / "a", RLELossless)
     dataset = dcmread(tmp_path / "a")
+    dataset.file_meta.TransferSyntaxUID = unusual = "1.2.840.10008.1.2.4.103"
+    dataset.save_as(tmp_path / "a", implicit_vr=False, little_endian=True)
+    content = (tmp_path / "a").read_bytes()
     for syntax, words in (
-        ("1.2.840.10008.1.2.4.103", r"compression 1\.2\.840\.10008\.1\.2\.4\.103"),
-        ("1.2.3.4.5", "compression of an unknown kind"),
+        (unusual, r"compression 1\.2\.840\.10008\.1\.2\.4\.103"),
+        ("1.2.3.4.5.6.7.8.9.10.11", "compression of an unknown kind"),
+        ("1.2.840.10008.1.2.CANAR", "compression of an unknown kind"),
+        ("1.2.840.10008.1.2.71203", "compression of an unknown kind"),  # as the day of a birth
     ):
-        dataset.file_meta.TransferSyntaxUID = syntax
-        dataset.save_as(tmp_path / "a", implicit_vr=False, little_endian=True)
+        (tmp_path / "a").write_bytes(content.replace(unusual.encode(), syntax.encode()))
         with pytest.raises(InputError, match=rf"file 1: {words} needs an extra codec.*pip install .*\[ct\]"):
             read(tmp_path / "a", sandbox=box)
 

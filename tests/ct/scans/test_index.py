@@ -188,9 +188,12 @@ def test_the_rule_does_not_depend_on_the_order_of_series(study):
 
 
 def test_a_study_without_axial_series_is_refused(tmp_path):
-    write_series(tmp_path, 3, ImageType=["ORIGINAL", "PRIMARY", "LOCALIZER"])
-    with pytest.raises(InputError, match=r"has no axial series; it has: scout. Name one with series=ID \(--series\)"):
-        choose_series(index(tmp_path).studies[0])
+    write_series(tmp_path / "a", 3, ImageType=["ORIGINAL", "PRIMARY", "LOCALIZER"])
+    with pytest.raises(InputError, match=r"^no axial series; the study has: scout\.$"):
+        choose_series(index(tmp_path / "a").studies[0])
+    write_series(tmp_path / "b", 3, ImageOrientationPatient=[1, 0, 0, 0, 0, -1])
+    with pytest.raises(InputError, match=r"has: coronal CT\. Name one with series=ID \(--series\)\.$"):
+        choose_series(index(tmp_path / "b").studies[0])
 
 
 def test_a_single_short_series_is_taken(tmp_path):

@@ -26,9 +26,13 @@ def test_what_names_nothing_is_refused(text):
         ("SCT:36118008:Free\\air", "the meaning has letters that a code cannot have"),
         ("SCT:36118008:Free\u200bair", "the meaning has letters that a code cannot have"),
         ("99 MY:1:Free air", "the scheme has letters that a code cannot have"),
+        ("SCT:36118009:Pneumothorax", "the value of scheme SCT has a digit too many, too few or mistyped"),
+        ("SCT:36181008:Pneumothorax", "the value of scheme SCT has a digit too many, too few or mistyped"),
+        ("a; LN:24627-3:CT Chest", "the value of scheme LN has a digit too many, too few or mistyped"),
         ("SCT:pneumothorax:Pneumothorax", "the value of scheme SCT is not of its form, as 36118008"),
         ("LN:24627:CT Chest", "the value of scheme LN is not of its form, as 24627-2"),
         ("LOINC:24627-2:CT Chest", "the scheme is called LN in DICOM"),
+        ("sct:36118009:Pneumothorax", "the scheme is called SCT in DICOM"),
         ("Pneumothorax; ", "the meaning is empty"),
         ("Free\x07air", "the meaning has letters that a code cannot have"),
         ("\ud800", "the meaning has letters that a code cannot have"),
@@ -37,6 +41,16 @@ def test_what_names_nothing_is_refused(text):
 def test_odd_codes_are_refused_with_their_part(text, words):
     with pytest.raises(InputError, match=f"^{words}; a finding is named by words"):
         Purpose.read(text)
+
+
+@pytest.mark.parametrize("value", ["36118008", "1386000", "52101004", "2667000", "386136009", "371886008"])
+def test_one_wrong_digit_of_a_snomed_code_is_found_and_two_that_changed_places(value):
+    Code(value, "SCT", "right").check()
+    wrong = {value[:place] + digit + value[place + 1 :] for place in range(len(value)) for digit in "123456789"}
+    wrong |= {value[:n] + value[n + 1] + value[n] + value[n + 2 :] for n in range(len(value) - 1)}
+    for other in sorted(wrong - {value}):
+        with pytest.raises(InputError, match=r"value of scheme SCT"):
+            Code(other, "SCT", "wrong").check()
 
 
 def test_codes_made_in_python_are_checked_as_those_that_are_read():

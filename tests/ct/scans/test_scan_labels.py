@@ -107,7 +107,10 @@ def test_no_match_says_what_is_matched(labels, words):
         (CQ500 + "SECRET,A,1,0,1,0,0,0\n", "the name in row 1 is not of the form CQ500-CT-7"),
         (CQ500 + "CQ500-CT-1,A,3,0,1,0,0,0\n", "the label in row 1 is 3"),
         (CQ500, "has no rows with labels"),
-        ('scan,label\n"a,1\n', "cannot be read as CSV"),
+        (
+            'scan,label\n"a,1\n',
+            "cannot be read as CSV: quotation marks do not match up to line 2. Close or remove them.",
+        ),
     ],
 )
 def test_what_is_wrong_is_said_without_names(tmp_path, text, words):
@@ -122,6 +125,11 @@ def test_files_that_are_no_tables(tmp_path):
         read_scan_labels(tmp_path / "labels.csv")
     with pytest.raises(InputError, match="cannot be read"):
         read_scan_labels(tmp_path)
+    latin = "scan,label\na,1\nMüller,0\n".encode("latin-1")
+    for content in (latin, gzip.compress(latin)):
+        (tmp_path / "bad.csv").write_bytes(content)
+        with pytest.raises(InputError, match=r"bad.csv cannot be read as CSV: line 3 is not UTF-8\. Save the file as"):
+            read_scan_labels(tmp_path / "bad.csv")
     for content in (b"scan,label\n\xff\xfe,1\n", gzip.compress(b"scan,label\n" + bytes(range(48, 58)) * 50)[:40]):
         (tmp_path / "bad.csv").write_bytes(content)
         with pytest.raises(InputError, match=r"bad.csv cannot be read"):

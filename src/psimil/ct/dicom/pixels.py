@@ -61,6 +61,8 @@ def _check_image(header: Header, modalities: Collection[str]) -> None:
         if value is None or not math.isfinite(value) or (name == "RescaleSlope" and value == 0):
             shown = "missing" if value is None else f"{value:g}"
             raise InputError(f"{name} is {shown}; cannot convert to Hounsfield units.")
+    if header.spacing is not None and min(header.spacing) <= 0:
+        raise InputError("PixelSpacing is not above 0 mm.")
     if header.syntax in NATIVE:
         _check_length(header)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from psimil.foundations.extras import install_command
 
 WALL_SECONDS = 60.0  # for a busy machine; the child's own limit is 10 s of computing
 LONGEST_ANSWER = 1000
+STANDARD_SYNTAX = re.compile(r"1\.2\.840\.10008\.1\.2\.\d{1,2}(\.\d{1,3})?")  # others may hold anything
 COMMAND = (sys.executable, "-P", str(Path(__file__).with_name("decoder.py")))
 
 
@@ -73,7 +75,7 @@ class Sandbox:
             limit = "decompressing takes longer or needs more memory than is allowed."
             raise InputError(limit if over else "its compressed pixel data crashed the decoder.") from None
         if problem == "codec":
-            known = header.syntax if header.syntax.startswith("1.2.840.10008.1.2.") else "of an unknown kind"
+            known = header.syntax if STANDARD_SYNTAX.fullmatch(header.syntax) else "of an unknown kind"
             raise InputError(f"compression {known} needs an extra codec. Install it with: {install_command('ct')}")
         if problem == "memory":
             raise InputError("decompressing needs more memory than is allowed.")

@@ -173,8 +173,14 @@ def _table(path: Path) -> Iterator[tuple[list[str], Iterator[Row], list[str]]]:
         raise MissingFile(f"{path.name} was not found. Check the path.") from None
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"{path.name} cannot be read: {error.__class__.__name__}.") from error
-    except (csv.Error, UnicodeDecodeError) as error:
-        raise InputError(f"{path.name} cannot be read as CSV: {error.__class__.__name__}.") from error
+    except UnicodeDecodeError as error:
+        from psimil.data.chunks import not_utf8
+
+        with opener(path, "rb") as lines:
+            raise InputError(f"{path.name} cannot be read as CSV: {not_utf8(lines)}.") from error
+    except csv.Error as error:
+        why = f"quotation marks do not match up to line {rows.line_num}. Close or remove them"
+        raise InputError(f"{path.name} cannot be read as CSV: {why}.") from error
 
 
 def _cells(rows: Iterator[list[str]], columns: list[str], name: str) -> Iterator[Row]:

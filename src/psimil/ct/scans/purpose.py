@@ -15,6 +15,11 @@ RULE = (
     "hemorrhage; the procedure may follow after a semicolon."
 )
 ODD, ODD_WORDS = re.compile(r"[^A-Za-z0-9_.-]"), re.compile(r"[:;\\]")  # in scheme and value, and in the meaning
+TURNS = (  # of a pentagon one after another, those from 5 on with a flip: the group in which Verhoeff adds
+    "0123456789", "1234067895", "2340178956", "3401289567", "4012395678",
+    "5987604321", "6598710432", "7659821043", "8765932104", "9876543210",
+)  # fmt: skip
+MIXED = "1576283094"  # what each digit becomes, once more for every place to the left
 FORMS = {  # of values, with an example, by scheme
     "SCT": (re.compile(r"[1-9][0-9]{5,15}"), "36118008"),
     "LN": (re.compile(r"[0-9]{1,7}-[0-9]"), "24627-2"),
@@ -81,11 +86,46 @@ class Code(NamedTuple):
                 raise InputError(f"the {name} has {len(text)} letters, more than {most}; {RULE}")
             if odd.search(text) or not text.isprintable() or text != text.strip():
                 raise InputError(f"the {name} has letters that a code cannot have; {RULE}")
-        if self.scheme.upper() in OTHER_NAMES:
-            raise InputError(f"the scheme is called {OTHER_NAMES[self.scheme.upper()]} in DICOM; {RULE}")
+        known = {name: name for name in FORMS} | OTHER_NAMES
+        if (ours := known.get(self.scheme.upper(), self.scheme)) != self.scheme:
+            raise InputError(f"the scheme is called {ours} in DICOM; {RULE}")
         form, example = FORMS.get(self.scheme, (None, ""))
         if form is not None and not form.fullmatch(self.value):
             raise InputError(f"the value of scheme {self.scheme} is not of its form, as {example}; {RULE}")
+        if self.scheme in CHECKS and not CHECKS[self.scheme](self.value.replace("-", "")):
+            raise InputError(f"the value of scheme {self.scheme} has a digit too many, too few or mistyped; {RULE}")
+
+
+def _fits_verhoeff(digits: str) -> bool:
+    """Whether the last digit is the check digit of the others that SNOMED CT uses.
+
+    Examples
+    --------
+    >>> _fits_verhoeff("36118008"), _fits_verhoeff("36118009"), _fits_verhoeff("36181008")
+    (True, False, False)
+    """
+    total = 0
+    for place, digit in enumerate(reversed(digits)):
+        mixed = int(digit)
+        for _ in range(place % 8):
+            mixed = int(MIXED[mixed])
+        total = int(TURNS[total][mixed])
+    return total == 0
+
+
+def _fits_luhn(digits: str) -> bool:
+    """Whether the last digit is the check digit of the others that LOINC uses.
+
+    Examples
+    --------
+    >>> _fits_luhn("246272"), _fits_luhn("246273"), _fits_luhn("264272")
+    (True, False, False)
+    """
+    doubled = (int(digit) * (1 + place % 2) for place, digit in enumerate(reversed(digits)))
+    return sum(number - 9 * (number > 9) for number in doubled) % 10 == 0
+
+
+CHECKS = {"SCT": _fits_verhoeff, "LN": _fits_luhn}
 
 
 ANY_CT = Code("25045-6", "LN", "CT unspecified body region")

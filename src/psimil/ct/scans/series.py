@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection
 from contextlib import nullcontext
 from pathlib import Path
@@ -29,7 +29,7 @@ from psimil.foundations.extras import needed
 
 BURNED_IN = "pixels may show text about the patient (BurnedInAnnotation)"
 COUNTED = "Files are counted by name in their folder, from 1."
-SHOWN = 10  # bad slices that a message lists
+SHOWN = 10  # reasons that a message lists, and files of each
 
 
 def read_series(
@@ -110,7 +110,7 @@ def _only_series(
         _, refused = readable([first], modalities)
         raise InputError(refused[0] if refused else f"no CT series: {first.words} is a {series.kind}.")
     if index.unread:
-        raise _refusal([unread.words for unread in index.unread], len(index.unread))
+        raise _refusal([unread.words for unread in index.unread], len(index.unread), some_left=False)
     raise InputError(f"no DICOM image was found; {index.listing.words or 'the folder is empty'}.")
 
 
@@ -118,7 +118,7 @@ def _read(series: Series, skip_bad: bool, modalities: Collection[str], limits: L
     good, refused = readable(series.images, modalities)
     bad = [unread.words for unread in series.unread] + refused
     if not good or (bad and not skip_bad):
-        raise _refusal(bad, len(series.images) + len(series.unread))
+        raise _refusal(bad, len(series.images) + len(series.unread), some_left=bool(good))
     order = arrange(good)
     n = len(order.slices) + len(bad)
     first = order.slices[0]
@@ -128,7 +128,7 @@ def _read(series: Series, skip_bad: bool, modalities: Collection[str], limits: L
     with Sandbox() if sandbox is None else nullcontext(sandbox) as decoder:
         read, mended = _read_slices(hu, order.slices, bad, limits, decoder)
     if not read or (bad and not skip_bad):
-        raise _refusal(bad, n)
+        raise _refusal(bad, n, some_left=bool(read))
     slices = [order.slices[i] for i in read]
     notes = [*order.notes, *_summed(mended, len(read)), *(f"{s.words} {note}" for s in slices for note in s.notes)]
     if bad:
@@ -174,12 +174,20 @@ def _summed(mended: Counter[str], n: int) -> list[str]:
     return [note if count == n else f"{note} ({count} of {n} slices)" for note, count in mended.items()]
 
 
-def _refusal(bad: list[str], n: int) -> InputError:
-    """One line about all slices that cannot be read."""
-    shown = " ".join(bad[:SHOWN]) + (f" And {len(bad) - SHOWN} more." if len(bad) > SHOWN else "")
-    return InputError(
-        f"{len(bad)} of {n} slices cannot be read. {shown} {COUNTED} Leave them out with skip_bad=True (--skip-bad)."
-    )
+def _refusal(bad: list[str], n: int, *, some_left: bool) -> InputError:
+    """One line about all slices that cannot be read, each reason told once; leaving them out is advised if it helps."""
+    files: defaultdict[str, list[str]] = defaultdict(list)
+    for line in bad:
+        file, _, reason = line.partition(": ")
+        files[reason].append(file)
+    lines = [f"{_listed(names)}: {reason}" for reason, names in files.items()]
+    shown = " ".join(lines[:SHOWN]) + (f" And {len(lines) - SHOWN} reasons more." if len(lines) > SHOWN else "")
+    cure = " Leave them out with skip_bad=True (--skip-bad)." if some_left else ""
+    return InputError(f"{len(bad)} of {n} slices cannot be read. {shown} {COUNTED}{cure}")
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
 
 
 def _read_nifti(path: Path, hasher: Callable[[str], str] | None, limits: Limits) -> Scan:

@@ -166,7 +166,8 @@ def choose_series(study: Study, *, series: str | None = None, thickness: float =
     axial = axial or [candidate for candidate in usable if candidate.kind.endswith("without orientation")]
     if not axial:
         kinds = ", ".join(sorted({candidate.kind for candidate in study.series})) or "nothing"
-        raise InputError(f"study {study.id} has no axial series; it has: {kinds}. Name one with series=ID (--series).")
+        cure = " Name one with series=ID (--series)." if usable else ""
+        raise InputError(f"no axial series; the study has: {kinds}.{cure}")
     best = min(axial, key=lambda candidate: _rank(candidate, thickness))
     return replace(best, reason=_sentence(best, axial, thickness))
 
