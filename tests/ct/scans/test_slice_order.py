@@ -66,7 +66,7 @@ def test_a_pipeline_learns_chains_unless_it_is_told_otherwise():
     assert found.labels == "chain"
     assert found.model_.coupling > 0
     plain = CTPipeline(gp=VGPMIL(n_inducing=4))._fitted(made, [], np.arange(12) % 2, seed=0)
-    assert plain.labels == "independent"
+    assert plain.labels is None
     assert plain.model_.coupling == 0
 
 
