@@ -9,9 +9,9 @@ from psimil.foundations.logistic import antithetic_draws
 from psimil.foundations.phases import LEARNING, following
 from psimil.inference import kernel_learning
 from psimil.inference.draws import Draws
-from psimil.inference.evidence import NaturalSites, evidence_gradient, settled
+from psimil.inference.evidence import FAR, NaturalSites, evidence_gradient, settled
 from psimil.inference.kernel_learning import EVALUATIONS, PRIOR_DEVIATION, REACH, SMOOTHER, Profile, learn_kernel
-from psimil.inference.sparse_gp import SparseGP
+from psimil.inference.sparse_gp import Posterior, SparseGP
 from psimil.inference.variational import divergence, iterate_at, newton
 from psimil.model.kernels import RBF, Linear, Matern32
 
@@ -195,3 +195,30 @@ def test_a_kernel_whose_matrix_cannot_be_factorised_is_stepped_around(monkeypatc
     assert refused
     assert found.gp.kernel != gp.kernel
     assert found.log_evidence > heard[0].log_evidence
+
+
+def far_away(gp):
+    """A q(v) that is sure of what no bag says."""
+    return Posterior(np.full(gp.size, 1.0), 3.0 * np.eye(gp.size))
+
+
+def test_more_steps_are_taken_where_the_posterior_is_far_from_its_fixed_point():
+    problem, gp = data(kernel=RBF(1.0, 1.5))
+    noise = Draws.shared(antithetic_draws(gp.size, 256, 0))
+    near, far = (settled(problem, gp, q, noise, 2) for q in (newton(problem, gp, np.zeros(gp.size)), far_away(gp)))
+    assert near.step <= 3 < far.step
+    assert far.distance < FAR < iterate_at(problem, gp, far_away(gp), noise).distance
+    assert far.log_evidence == pytest.approx(near.log_evidence, abs=1.0)
+
+
+def test_a_kernel_whose_posterior_is_not_found_is_no_candidate(monkeypatch):
+    """But for the first one, which there is nothing to compare with."""
+    problem, gp = data(kernel=RBF(1.0, 1.5))
+    noise = Draws.shared(antithetic_draws(gp.size, 256, 0))
+    begun = iterate_at(problem, gp, newton(problem, gp, np.zeros(gp.size)), noise)
+    profile = Profile(problem, gp, noise, NaturalSites.of(problem, begun))
+    monkeypatch.setattr(kernel_learning, "FAR", 0.0)
+    assert profile(gp.kernel.log_parameters) is not None
+    assert profile(gp.kernel.log_parameters) is None
+    monkeypatch.setattr(kernel_learning, "FAR", FAR)
+    assert profile(gp.kernel.log_parameters) is not None

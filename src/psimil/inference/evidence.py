@@ -29,19 +29,21 @@ from psimil.model.shared_labels import SharedLabels
 
 Array = NDArray[Any]
 
-ENOUGH = 3e-3  # nats per direction that q(v) may be from its fixed point
+ENOUGH = 3e-3  # nats per direction from its fixed point at which q(v) is as good as there
+FAR = 0.1  # beyond which the sites of q(v) say little about log p(T)
+MORE = 3  # times as many steps then
 DRAWS = 64  # which all bags share
 
 
 def settled(shard: Shard, gp: SparseGP, start: Posterior, noise: Draws, steps: int, sharing: bool = False) -> Iterate:
-    """The last of so many steps on the bound, or of fewer where hardly anything is left to gain, with log p(T).
+    """The last of so many steps on the bound, fewer where little is left to gain, more while far away, with log p(T).
 
     Parameters
     ----------
     sharing : whether its derivative by tau is worked out, too.
     """
     for found in climb(shard, gp, start, [Stage(noise, tilted=False, enough=0.0)]):
-        if found.step > steps or found.change < ENOUGH:
+        if found.change < ENOUGH or found.step > (steps if found.distance < FAR else MORE * steps):
             assert found.local is not None  # one shard in memory
             tilted, slope = tilted_sums(shard, gp, noise.of(found.posterior), found.local, sharing)
             return replace(found, sums=replace(found.sums, tilted=tilted, by_sharing=slope))

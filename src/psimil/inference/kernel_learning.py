@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from psimil.foundations.errors import NumericalFailure
 from psimil.foundations.phases import LEARNING, tell
 from psimil.inference.draws import Draws
-from psimil.inference.evidence import NaturalSites, evidence_gradient, noise_of, settled
+from psimil.inference.evidence import FAR, NaturalSites, evidence_gradient, noise_of, settled
 from psimil.inference.shards import Shard
 from psimil.inference.sparse_gp import Posterior, SparseGP
 from psimil.inference.variational import Iterate, iterate_at, mode
@@ -78,7 +78,7 @@ class Profile:
     value: float = -np.inf
 
     def __call__(self, parameters: Array, start: Posterior | None = None) -> Evaluation | None:
-        """log p(T) at some kernel, from a q(v) if one is known; None where its matrices cannot be factorised."""
+        """log p(T) at some kernel, from a q(v) if one is known; None where q(v) cannot be found from there."""
         log_parameters = parameters[:-1] if self.sharing else parameters
         moved = (log_parameters - self.gp.kernel.log_parameters) / self.deviation
         shard, tau = self.shard, SHARING_UNIT * parameters[-1] if self.sharing else 0.0
@@ -87,6 +87,8 @@ class Profile:
         try:
             gp = self.gp.with_parameters(log_parameters)
             found = settled(shard, gp, start or self.sites.posterior(shard, gp), self.noise, INNER_STEPS, self.sharing)
+            if found.distance > FAR and self.value > -np.inf:
+                return None  # what it would say is no estimate
             gradient = evidence_gradient(shard, found)
         except NumericalFailure:
             return None

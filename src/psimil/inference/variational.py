@@ -94,14 +94,17 @@ class Iterate:
         R = floored(self.target[0], FLOOR)
         return Posterior(self.posterior.m + solve_lower(R, solve_lower(R, self.target[1]), transposed=True), R)
 
-    @cached_property
+    @property
     def change(self) -> float:
-        """How far q(v) is from its fixed point: nats of a whole step per direction that data tell of; 0 if none helps.
+        """How far the next step would move q(v), in nats per direction; 0 where none helps any more."""
+        return self.distance if self.weight else 0.0
+
+    @cached_property
+    def distance(self) -> float:
+        """How far q(v) is from its fixed point: nats of a whole step per direction that data tell of.
 
         So many directions are M - tr(S P0), of which the prior itself has none.
         """
-        if not self.weight:
-            return 0.0
         known = len(self.posterior.m) - float(np.square(self.prior.R.T @ self.posterior.U).sum())
         return divergence(self.whole_step, self.posterior) / max(known, 1.0)
 
