@@ -9,11 +9,11 @@ from psimil.compute.numpy_backend import single_threaded_blas
 from psimil.inference.bag_pass import run_bag_pass
 from psimil.inference.draws import Draws
 from psimil.inference.shards import Shard
-from psimil.inference.sparse_gp import Posterior, SparseGP
 from psimil.model.bag_likelihoods import Labels
 from psimil.model.bag_order import linked
 from psimil.model.densities import HyperbolicSecant
 from psimil.model.kernels import RBF
+from psimil.model.sparse_gp import Posterior, SparseGP
 
 
 def measure(size: int, rounds: int, *, tilted: bool, instances: int = 56_000, m: int = 200) -> dict[str, float]:

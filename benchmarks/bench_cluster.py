@@ -23,10 +23,10 @@ from timing import last_line
 
 from psimil.cluster import DaskShards
 from psimil.inference.shards import StreamedShards
-from psimil.inference.sparse_gp import KernelState, Posterior, SparseGP
 from psimil.model.bag_likelihoods import Labels
 from psimil.model.densities import HyperbolicSecant
 from psimil.model.scaling import Scaling
+from psimil.model.sparse_gp import KernelState, Posterior, SparseGP
 from psimil.paper.ascent import pass_over
 from psimil.store import StoredBags, open_store
 

@@ -23,12 +23,12 @@ from psimil.figures.canvas import COLOURS
 from psimil.inference.options import Options
 from psimil.inference.preparation import Supervision, sampled_sparse_gp
 from psimil.inference.shards import StreamedShards
-from psimil.inference.sparse_gp import KernelState
 from psimil.model.bag_likelihoods import Labels
 from psimil.model.bag_ranges import BagRange
 from psimil.model.bags import Bags
 from psimil.model.densities import HyperbolicSecant
 from psimil.model.scaling import Scaling
+from psimil.model.sparse_gp import KernelState
 from psimil.paper.ascent import PassTask, ascend, pass_over
 from psimil.paper.augmented import Augmented
 

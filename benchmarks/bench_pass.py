@@ -9,7 +9,7 @@ from timing import last_line, typical
 
 from psimil.compute.numpy_backend import single_threaded_blas
 from psimil.inference.shards import Shard
-from psimil.inference.sparse_gp import Posterior, SparseGP
+from psimil.model.sparse_gp import Posterior, SparseGP
 from psimil.paper.natural_steps import global_update
 from psimil.paper.passes import Bound, run_pass
 

@@ -8,9 +8,9 @@ from scipy.linalg import blas
 from timing import last_line, typical
 
 from psimil.compute.numpy_backend import single_threaded_blas
-from psimil.inference.trained import TrainedModel
 from psimil.model.bags import Bags
 from psimil.model.scaling import Scaling
+from psimil.predictive.trained import TrainedModel
 
 
 def measure(n: int, d: int, m: int, dtype: str, rounds: int) -> dict[str, float]:

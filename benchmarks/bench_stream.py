@@ -30,8 +30,8 @@ def write(path: Path, n: int) -> None:
 
 def sparse_gp(X: np.ndarray):
     """M instances as inducing points."""
-    from psimil.inference.sparse_gp import SparseGP
     from psimil.model.kernels import RBF
+    from psimil.model.sparse_gp import SparseGP
 
     return SparseGP.build(RBF(3.0, 6.0), X[:M].astype(np.float64), bias=3.0)
 
@@ -40,10 +40,10 @@ def stream(path: str, answer: "multiprocessing.Queue[tuple[float, float]]") -> N
     """Three passes over a store; median seconds of a pass and peak megabytes of the process."""
     from psimil.compute.numpy_backend import single_threaded_blas
     from psimil.inference.shards import StreamedShards
-    from psimil.inference.sparse_gp import KernelState
     from psimil.model.bag_likelihoods import Labels
     from psimil.model.densities import HyperbolicSecant
     from psimil.model.scaling import Scaling
+    from psimil.model.sparse_gp import KernelState
     from psimil.paper.ascent import pass_over
     from psimil.store import open_store
 
@@ -66,9 +66,9 @@ def in_memory(n: int) -> float:
     """Median seconds of a pass with V kept, in float64."""
     from psimil.compute.numpy_backend import single_threaded_blas
     from psimil.inference.shards import Shard
-    from psimil.inference.sparse_gp import KernelState
     from psimil.model.bag_likelihoods import Labels
     from psimil.model.densities import HyperbolicSecant
+    from psimil.model.sparse_gp import KernelState
     from psimil.paper.natural_steps import global_update
     from psimil.paper.passes import run_pass
 

@@ -22,11 +22,11 @@ from psimil.compute.numpy_backend import single_threaded_blas
 from psimil.datasets import make_bags
 from psimil.inference.kernel_learning import learn_kernel
 from psimil.inference.shards import Shard
-from psimil.inference.sparse_gp import KernelState, SparseGP
 from psimil.model.bag_likelihoods import Labels
 from psimil.model.densities import HyperbolicSecant
 from psimil.model.kernels import RBF
 from psimil.model.scaling import Scaling
+from psimil.model.sparse_gp import KernelState, SparseGP
 from psimil.paper.ascent import pass_over
 
 BAG, D, M = 10, 30, 200

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 
 from psimil.inference.shards import Shard
-from psimil.inference.sparse_gp import KernelState, Posterior, SparseGP
 from psimil.model.bag_likelihoods import Labels
 from psimil.model.densities import HyperbolicSecant
 from psimil.model.kernels import RBF
+from psimil.model.sparse_gp import KernelState, Posterior, SparseGP
 from psimil.paper.ascent import Pass, ascend
 
 BAG = 10

@@ -19,8 +19,8 @@ from timing import last_line
 
 from psimil.compute.numpy_backend import single_threaded_blas
 from psimil.inference.shards import StreamedShards
-from psimil.inference.sparse_gp import KernelState
 from psimil.model.scaling import Scaling
+from psimil.model.sparse_gp import KernelState
 from psimil.paper.ascent import pass_over
 
 CENTRE = {"N": 50_000, "M": 200, "D": 32}

@@ -19,12 +19,12 @@ from psimil.inference.draws import Draws
 from psimil.inference.evidence import tilted_sums
 from psimil.inference.out_of_bag import log_predictive
 from psimil.inference.shards import Shard
-from psimil.inference.trained import TrainedModel
 from psimil.inference.variational import iterate_at
 from psimil.model.bag_likelihoods import Labels
 from psimil.model.bags import Bags
 from psimil.model.densities import HyperbolicSecant
 from psimil.model.kernels import RBF, Linear
+from psimil.predictive.trained import TrainedModel
 
 Array = NDArray[Any]
 

@@ -20,8 +20,8 @@ from psimil.inference.algorithm import Convergence, Variational
 from psimil.inference.options import Options, Parameters
 from psimil.inference.sampled import log_posterior
 from psimil.inference.shards import Shard
-from psimil.inference.sparse_gp import KernelState, Posterior, SparseGP, latent_moments
 from psimil.inference.variational import newton
+from psimil.model.sparse_gp import KernelState, Posterior, SparseGP, latent_moments
 from psimil.paper.ascent import ascend
 from psimil.predictive.moments import instance_moments
 

@@ -10,7 +10,7 @@ import numpy as np
 from gap.simulated import PROBLEMS, Simulation, layout
 from oracle import mixed_sweep, model_of, simulated_ranks
 from psimil.inference.shards import Shard
-from psimil.inference.sparse_gp import SparseGP
+from psimil.model.sparse_gp import SparseGP
 
 AGAIN = 5  # times the data sets, when ranks leave their band
 

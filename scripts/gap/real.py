@@ -14,11 +14,11 @@ from gap.posteriors import augmented, chain_answer, distance, gaussian_answer, l
 from psimil import VGPMIL
 from psimil.compute.numpy_backend import single_threaded_blas
 from psimil.inference.shards import Shard
-from psimil.inference.trained import TrainedModel
 from psimil.model.bag_likelihoods import Labels
 from psimil.model.bags import Bags
 from psimil.model.densities import HyperbolicSecant
 from psimil.paper.experiments.cohorts import Cohort, load_cohort
+from psimil.predictive.trained import TrainedModel
 
 Array = NDArray[Any]
 

@@ -28,11 +28,11 @@ from psimil.inference.draws import Draws
 from psimil.inference.preparation import MEAN_SCALE
 from psimil.inference.sampled import log_posterior
 from psimil.inference.shards import Shard
-from psimil.inference.sparse_gp import SparseGP
 from psimil.inference.variational import iterate_at
 from psimil.model.bag_likelihoods import Labels
 from psimil.model.densities import HyperbolicSecant
 from psimil.model.kernels import RBF
+from psimil.model.sparse_gp import SparseGP
 from psimil.paper.label_posteriors import RULES
 
 Array = NDArray[Any]

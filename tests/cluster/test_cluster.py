@@ -19,10 +19,10 @@ from psimil.foundations.logistic import antithetic_draws
 from psimil.inference.bag_pass import bag_pass_over
 from psimil.inference.draws import Draws
 from psimil.inference.shards import StreamedShards
-from psimil.inference.sparse_gp import KernelState, SparseGP
 from psimil.model.bag_likelihoods import Labels
 from psimil.model.densities import GammaMixture, HyperbolicSecant
 from psimil.model.scaling import Scaling
+from psimil.model.sparse_gp import KernelState, SparseGP
 from psimil.paper.ascent import pass_over
 from psimil.store import StoreWriter, open_store
 
@@ -245,7 +245,7 @@ def test_predictions_have_the_bits_of_one_process(client, stored, monkeypatch, c
     from psimil import VGPMIL
     from psimil.cluster import scoring
     from psimil.compute import numpy_backend
-    from psimil.inference import trained
+    from psimil.predictive import trained
 
     memory, store, y = stored
     settings = {"n_inducing": 6, "max_iter": 5, "tol": 0, "random_state": 0, "calibrate": True, "context": context}
@@ -267,7 +267,7 @@ def test_predictions_of_whole_bags_are_those_of_one_process(client, stored, monk
     """A mean over draws of q(v), for which parts are whole bags, with gaps; without J, that of independent labels."""
     from psimil import VGPMIL, Bags
     from psimil.cluster import scoring
-    from psimil.inference import trained
+    from psimil.predictive import trained
 
     memory, store, y = stored
     links = np.where(np.arange(len(memory.X)) % 5, memory.in_order().links, 0.0)
@@ -289,7 +289,7 @@ def test_predictions_of_whole_bags_are_those_of_one_process(client, stored, monk
 def test_ranges_are_those_of_one_process(client, stored, monkeypatch, labels):
     from psimil import VGPMIL
     from psimil.cluster import scoring
-    from psimil.inference import predicted_ranges, trained
+    from psimil.predictive import predicted_ranges, trained
 
     memory, store, y = stored
     clf = VGPMIL(n_inducing=6, max_iter=5, tol=0, random_state=0, labels=labels or "independent").fit(memory, y)

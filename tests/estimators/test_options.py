@@ -10,9 +10,9 @@ from psimil.inference.history import History
 from psimil.inference.kernel_learning import learn_kernel
 from psimil.inference.options import Execution, Options
 from psimil.inference.preparation import Supervision, prepare_in_memory, prepare_streamed
-from psimil.inference.sparse_gp import KernelState
 from psimil.inference.training import Fit
 from psimil.inference.variational import Iterate
+from psimil.model.sparse_gp import KernelState
 from psimil.paper.ascent import Pass
 from tiny import problem
 

@@ -75,7 +75,7 @@ def test_bags_together_are_bags_apart(monkeypatch):
     bags, model = problem()[0], models()[0]
     whole, parts = model.predict_dist(bags), [model.predict_dist(bags[:7]), model.predict_dist(bags[7:])]
     for rows in (512 * 5, 100):  # about five instances at a time, or one bag
-        monkeypatch.setattr("psimil.inference.trained.ROWS", rows)
+        monkeypatch.setattr("psimil.predictive.trained.ROWS", rows)
         chunked = model.predict_dist(bags)
         np.testing.assert_allclose(chunked.upper, whole.upper, rtol=1e-12)
     for name in ("prob", "std", "lower", "upper", "instance_prob", "instance_lower", "latent_variance", "novelty"):

@@ -12,13 +12,13 @@ from psimil.export import to_onnx
 from psimil.export.onnx_model import onnx_model
 from psimil.foundations.errors import NotFitted
 from psimil.foundations.hamiltonian import Chains
-from psimil.inference.sparse_gp import Posterior, SparseGP
-from psimil.inference.trained import TrainedModel
 from psimil.model.labels import Classes
 from psimil.model.scaling import Scaling
+from psimil.model.sparse_gp import Posterior, SparseGP
 from psimil.predictive.moments import Calibration
 from psimil.predictive.novelty import Novelty
 from psimil.predictive.referral import Referral
+from psimil.predictive.trained import TrainedModel
 
 onnxruntime = pytest.importorskip("onnxruntime")
 TOLERANCE = 1e-6

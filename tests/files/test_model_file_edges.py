@@ -10,8 +10,8 @@ from problems import make, random_posterior
 from psimil.files.model_file import ModelFile, load_model, save_model
 from psimil.files.schema import model_from, model_tensors
 from psimil.foundations.errors import ModelFileError
-from psimil.inference.trained import TrainedModel
 from psimil.model.scaling import Scaling
+from psimil.predictive.trained import TrainedModel
 
 
 def small_model():

@@ -12,8 +12,8 @@ from psimil.foundations import hamiltonian
 from psimil.foundations.errors import DataWarning, InputError, NumericalFailure
 from psimil.foundations.hamiltonian import Chains, mixing, sample, warn_if_bad
 from psimil.foundations.phases import following
-from psimil.inference.sparse_gp import Posterior
 from psimil.model.bag_likelihoods import IndependentLabels, Labels
+from psimil.model.sparse_gp import Posterior
 
 V = np.random.default_rng(1).normal(0.0, 1.5, size=(8, 3))  # features of eight instances in four bags
 OFFSETS, T = np.array([0, 3, 4, 6, 8]), np.array([1, 0, 1, 0])

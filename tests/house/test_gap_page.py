@@ -18,10 +18,10 @@ from psimil import VGPMIL
 from psimil.datasets import make_bags
 from psimil.foundations import hamiltonian
 from psimil.inference.shards import Shard
-from psimil.inference.sparse_gp import Posterior
 from psimil.model.bag_likelihoods import Labels
 from psimil.model.densities import HyperbolicSecant
 from psimil.model.kernels import RBF
+from psimil.model.sparse_gp import Posterior
 
 ROOT = Path(__file__).resolve().parents[2]
 IMAGES = ROOT / "docs" / "images"

@@ -81,5 +81,5 @@ def test_the_reader_of_citations_reads_all_forms():
 
 
 def test_what_does_not_exist_is_noticed():
-    assert docstring("inference/sparse_gp.py", "local_update") is None
+    assert docstring("model/sparse_gp.py", "local_update") is None
     assert 25 not in equations(docstring("paper/natural_steps.py", "global_update"))

@@ -13,11 +13,11 @@ from psimil.inference.bag_pass import BagSums, bag_pass_over
 from psimil.inference.draws import Draws
 from psimil.inference.options import Options
 from psimil.inference.shards import StreamedShards
-from psimil.inference.sparse_gp import KernelState, Posterior
 from psimil.inference.variational import Stage, climb, natural_step, newton
 from psimil.model.bag_likelihoods import Labels
 from psimil.model.densities import HyperbolicSecant
 from psimil.model.scaling import Scaling
+from psimil.model.sparse_gp import KernelState, Posterior
 
 WEIGHTS = np.array([1.0, 2.0, 0.5, 1.0, 3.0, 1.0, 1.0, 0.5])
 

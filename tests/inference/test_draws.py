@@ -12,11 +12,11 @@ from psimil.inference import draws as draws_of_v
 from psimil.inference.bag_pass import bag_pass_over, run_bag_pass
 from psimil.inference.draws import Draws
 from psimil.inference.shards import StreamedShards
-from psimil.inference.sparse_gp import Posterior
 from psimil.inference.variational import FLOOR, GROWTH, LONGEST, NEAR, OF_MEAN, half_way, next_weight
 from psimil.model.bag_likelihoods import Labels
 from psimil.model.bag_ranges import BagRange
 from psimil.model.scaling import Scaling
+from psimil.model.sparse_gp import Posterior
 
 
 def labels_of(bags, size):

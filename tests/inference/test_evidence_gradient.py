@@ -11,9 +11,9 @@ from psimil.inference import evidence, kernel_learning
 from psimil.inference.draws import Draws
 from psimil.inference.evidence import NaturalSites, evidence_gradient, settled
 from psimil.inference.kernel_learning import CLEARLY, SMOOTHER, learn_kernel
-from psimil.inference.sparse_gp import SparseGP
 from psimil.inference.variational import newton
 from psimil.model.kernels import RBF, Constant, Linear, Matern52
+from psimil.model.sparse_gp import SparseGP
 
 KERNELS = [
     RBF(1.5, 1.2),

@@ -11,9 +11,9 @@ from psimil.inference import kernel_learning
 from psimil.inference.draws import Draws
 from psimil.inference.evidence import FAR, NaturalSites, evidence_gradient, settled
 from psimil.inference.kernel_learning import EVALUATIONS, PRIOR_DEVIATION, REACH, SMOOTHER, Profile, learn_kernel
-from psimil.inference.sparse_gp import Posterior, SparseGP
 from psimil.inference.variational import divergence, iterate_at, newton
 from psimil.model.kernels import RBF, Linear, Matern32
+from psimil.model.sparse_gp import Posterior, SparseGP
 
 
 def learned(problem, gp, **choices):

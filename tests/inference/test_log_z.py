@@ -6,9 +6,9 @@ from scipy.integrate import quad
 
 from problems import CUSTOM, DENSITIES, central_difference, log_psi, make, name, normal_grid
 from psimil.inference.shards import prior_log_z
-from psimil.inference.sparse_gp import Posterior
 from psimil.model.densities import GammaMixture, HyperbolicSecant, SmoothLaplace, jensen, log_ratio, log_ratio_slope
 from psimil.model.kernels import RBF, Matern32, Matern52
+from psimil.model.sparse_gp import Posterior
 from psimil.paper.ascent import pass_over
 from psimil.paper.fourier_log_z import random_fourier
 

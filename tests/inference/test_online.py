@@ -14,9 +14,9 @@ from psimil.inference.online import Online
 from psimil.inference.options import Options
 from psimil.inference.preparation import Supervision
 from psimil.inference.shards import Shard
-from psimil.inference.sparse_gp import Posterior
 from psimil.model.bag_likelihoods import Labels
 from psimil.model.densities import HyperbolicSecant
+from psimil.model.sparse_gp import Posterior
 from psimil.paper.natural_steps import global_update, grown, step_size
 from psimil.paper.passes import run_pass
 from psimil.results.metrics import bag_metrics

@@ -10,15 +10,15 @@ import pytest
 from problems import DENSITIES, dense, make, name, solve_q
 from psimil.inference.options import Options
 from psimil.inference.out_of_bag import OutOfBag, deal, leave_out, log_predictive, out_of_bag, out_of_bag_score
-from psimil.inference.sparse_gp import KernelState, Posterior
-from psimil.inference.trained import TrainedModel
 from psimil.model.densities import GammaMixture, HyperbolicSecant
 from psimil.model.scaling import Scaling
+from psimil.model.sparse_gp import KernelState, Posterior
 from psimil.paper.ascent import ascend
 from psimil.predictive.calibration import LatentBags
 from psimil.predictive.moments import Calibration
 from psimil.predictive.prediction import BagLayout
 from psimil.predictive.thresholds import bag_threshold
+from psimil.predictive.trained import TrainedModel
 
 SIZES = (1, 3, 2, 7, 3, 1, 12, 5)  # smaller and larger than M
 M = 5

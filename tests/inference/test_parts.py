@@ -16,11 +16,11 @@ from psimil.inference import training
 from psimil.inference.bag_pass import bag_pass_over, run_bag_pass
 from psimil.inference.draws import Draws
 from psimil.inference.shards import Shard, StreamedShards
-from psimil.inference.sparse_gp import KernelState, SparseGP
 from psimil.model.bag_likelihoods import Labels
 from psimil.model.bag_ranges import split_bags
 from psimil.model.densities import GammaMixture, HyperbolicSecant, jensen
 from psimil.model.scaling import Scaling
+from psimil.model.sparse_gp import KernelState, SparseGP
 from psimil.paper.ascent import pass_over
 from psimil.paper.natural_steps import global_update, natural_step, step_size
 from psimil.paper.passes import Statistics, run_pass

@@ -13,9 +13,9 @@ from psimil.inference.history import History
 from psimil.inference.options import Execution, Options
 from psimil.inference.preparation import Prepared, Supervision
 from psimil.inference.shards import StreamedShards
-from psimil.inference.sparse_gp import KernelState
 from psimil.inference.training import Fit
 from psimil.model.scaling import Scaling
+from psimil.model.sparse_gp import KernelState
 
 
 def ran(batches=False, callbacks=(), keep=None, begun=None, density=None, **choices):

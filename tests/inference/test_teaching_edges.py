@@ -8,13 +8,13 @@ from psimil import Bags, HyperbolicSecant
 from psimil.foundations.errors import NumericalFailure
 from psimil.inference.algorithm import Convergence
 from psimil.inference.options import Options
-from psimil.inference.trained import TrainedModel
 from psimil.model.scaling import Scaling
 from psimil.predictive.aggregates import AGGREGATES
 from psimil.predictive.calibration import IDENTITY, LatentBags
 from psimil.predictive.moments import instance_moments
 from psimil.predictive.prediction import Prediction
 from psimil.predictive.thresholds import bag_threshold, taught
+from psimil.predictive.trained import TrainedModel
 
 
 def untaught():

@@ -11,8 +11,8 @@ from psimil.foundations.logistic import antithetic_draws
 from psimil.inference.algorithm import BEFORE_TILTING, Variational
 from psimil.inference.draws import Draws
 from psimil.inference.options import Options
-from psimil.inference.sparse_gp import KernelState, Posterior
 from psimil.inference.variational import Stage, climb, iterate_at, newton
+from psimil.model.sparse_gp import KernelState, Posterior
 
 SEEDS = {4: range(8), 8: range(4)}  # by the size of the largest bags
 STEPS, DRAWS, LEFT = 40, 4096, 1e-5

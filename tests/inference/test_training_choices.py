@@ -86,8 +86,8 @@ def test_fits_hardly_ever_share_their_noise(begin, monkeypatch):
 
 
 def model_of(state):
-    from psimil.inference.trained import TrainedModel
     from psimil.model.scaling import Scaling
+    from psimil.predictive.trained import TrainedModel
 
     return TrainedModel(Scaling.identity(3), state.gp, state.posterior)
 

@@ -17,7 +17,6 @@ from psimil.inference import variational
 from psimil.inference.bag_pass import BagSums, bag_pass_over, run_bag_pass
 from psimil.inference.draws import Draws
 from psimil.inference.shards import StreamedShards
-from psimil.inference.sparse_gp import Posterior
 from psimil.inference.variational import (
     FLOOR,
     LONGEST,
@@ -32,6 +31,7 @@ from psimil.inference.variational import (
 )
 from psimil.model.densities import HyperbolicSecant, SmoothLaplace
 from psimil.model.scaling import Scaling
+from psimil.model.sparse_gp import Posterior
 
 SIZES = (1, 3, 2, 4, 2, 3, 1, 5)
 

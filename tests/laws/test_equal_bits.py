@@ -16,10 +16,10 @@ from psimil.inference.bag_pass import BagPassTask
 from psimil.inference.draws import Draws
 from psimil.inference.sampled import GradientTask
 from psimil.inference.shards import StreamedShards
-from psimil.inference.sparse_gp import Posterior, SparseGP
 from psimil.model.bag_likelihoods import Labels
 from psimil.model.densities import HyperbolicSecant
 from psimil.model.scaling import Scaling
+from psimil.model.sparse_gp import Posterior, SparseGP
 from psimil.paper.ascent import PassTask
 
 ROUNDING = 1e-10  # of probabilities in double precision

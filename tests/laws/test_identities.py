@@ -10,10 +10,10 @@ from threadpoolctl import threadpool_limits
 from problems import DENSITIES, dense, make, name, offsets_of, rbf, unwhitened
 from psimil.compute.numpy_backend import available_threads, single_threaded_blas
 from psimil.inference.shards import Shard
-from psimil.inference.sparse_gp import KernelState, Posterior, SparseGP, latent_moments
 from psimil.model.bag_likelihoods import Labels
 from psimil.model.densities import GammaMixture, HyperbolicSecant
 from psimil.model.kernels import RBF
+from psimil.model.sparse_gp import KernelState, Posterior, SparseGP, latent_moments
 from psimil.paper.ascent import ascend
 from psimil.paper.label_posteriors import RULES
 

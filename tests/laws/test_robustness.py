@@ -11,9 +11,9 @@ from problems import make, random_posterior
 from psimil import GVGPMIL, VGPMIL, PsiVGPMIL
 from psimil.datasets import make_bags
 from psimil.foundations.errors import DataWarning
-from psimil.inference.sparse_gp import SparseGP, latent_moments
 from psimil.model.densities import GammaMixture
 from psimil.model.kernels import RBF, Linear, Matern32
+from psimil.model.sparse_gp import SparseGP, latent_moments
 
 
 def bags_of(sizes, D=3, seed=0, scale=1.0):

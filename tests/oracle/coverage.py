@@ -14,7 +14,7 @@ from oracle.gap import settle
 from oracle.gibbs import draw_posterior
 from oracle.latent_model import model_of, simulate
 from psimil.inference.shards import Shard
-from psimil.inference.sparse_gp import SparseGP
+from psimil.model.sparse_gp import SparseGP
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,12 +14,12 @@ from oracle.latent_model import LatentModel, model_of, prior_root
 from psimil.foundations.errors import InputError
 from psimil.foundations.logistic import sigmoid, softplus
 from psimil.inference.shards import Shard
-from psimil.inference.sparse_gp import KernelState, SparseGP, latent_moments
-from psimil.inference.trained import joint_std
+from psimil.model.sparse_gp import KernelState, SparseGP, latent_moments
 from psimil.paper.ascent import Pass, ascend
 from psimil.paper.label_posteriors import RULES
 from psimil.predictive.aggregates import NoisyOr
 from psimil.predictive.moments import IDENTITY, instance_moments
+from psimil.predictive.trained import joint_std
 
 if TYPE_CHECKING:
     import pandas as pd

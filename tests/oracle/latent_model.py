@@ -19,8 +19,8 @@ from psimil.foundations.linalg import cholesky
 from psimil.foundations.logistic import log1mexp, sigmoid, softplus
 from psimil.foundations.numbers import at_least, generator
 from psimil.inference.shards import Shard
-from psimil.inference.sparse_gp import SparseGP
 from psimil.model.densities import HyperbolicSecant
+from psimil.model.sparse_gp import SparseGP
 
 Array = NDArray[Any]
 

@@ -7,8 +7,8 @@ import pytest
 
 from problems import make
 from psimil.inference.shards import StreamedShards
-from psimil.inference.sparse_gp import KernelState, Posterior
 from psimil.model.scaling import Scaling
+from psimil.model.sparse_gp import KernelState, Posterior
 from psimil.paper import augmented
 from psimil.paper.ascent import Pass
 from psimil.paper.augmented import Augmented

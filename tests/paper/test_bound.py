@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from problems import DENSITIES, FOUR, dense, log_psi, make, name, normal_grid
-from psimil.inference.sparse_gp import KernelState, Posterior
 from psimil.model.densities import GammaMixture, HyperbolicSecant
 from psimil.model.kernels import RBF
+from psimil.model.sparse_gp import KernelState, Posterior
 from psimil.paper.ascent import ascend, start_from_labels
 from psimil.paper.passes import Bound
 

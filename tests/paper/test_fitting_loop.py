@@ -10,8 +10,8 @@ import pytest
 
 from problems import make
 from psimil.inference.shards import prior_log_z
-from psimil.inference.sparse_gp import KernelState, Posterior
 from psimil.model.densities import GammaMixture, jensen
+from psimil.model.sparse_gp import KernelState, Posterior
 from psimil.paper import ascent
 from psimil.paper.ascent import GROWTH, LARGEST_WEIGHT, Schedule, ascend, pass_over
 from psimil.paper.passes import Bound

@@ -18,9 +18,9 @@ from problems import (
     unwhitened,
 )
 from psimil.foundations.errors import DataWarning
-from psimil.inference.sparse_gp import KernelState, SparseGP
 from psimil.model.densities import GammaMixture, HyperbolicSecant, StudentT
 from psimil.model.kernels import RBF, Linear, Matern32, Matern52
+from psimil.model.sparse_gp import KernelState, SparseGP
 from psimil.paper.ascent import pass_over
 from psimil.paper.kernel_steps import PaperStep
 from psimil.paper.objective import PaperObjective, unwhiten, whiten

@@ -7,7 +7,7 @@ import pytest
 
 from problems import make, random_posterior
 from psimil.foundations.errors import DataWarning
-from psimil.inference.sparse_gp import KernelState
+from psimil.model.sparse_gp import KernelState
 from psimil.paper import kernel_steps
 from psimil.paper.ascent import pass_over
 from psimil.paper.kernel_steps import PaperStep

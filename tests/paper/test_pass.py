@@ -24,8 +24,8 @@ from problems import (
     theta,
     unwhitened,
 )
-from psimil.inference.sparse_gp import KernelState, Posterior
 from psimil.model.densities import HyperbolicSecant
+from psimil.model.sparse_gp import KernelState, Posterior
 from psimil.paper.ascent import ascend
 from psimil.paper.natural_steps import global_update
 from psimil.paper.passes import run_pass

@@ -8,10 +8,10 @@ from scipy.stats import norm
 
 from problems import make, random_posterior
 from psimil import Bags
-from psimil.inference.trained import TrainedModel
 from psimil.model.scaling import Scaling
 from psimil.predictive.aggregates import AGGREGATES, dependence_of, joined, stretch
 from psimil.predictive.moments import instance_moments
+from psimil.predictive.trained import TrainedModel
 from tiny import fitted, problem
 
 STRATIFIED = ndtri((np.arange(4000) + 0.5) / 4000)  # as good as exact for functions of one variable

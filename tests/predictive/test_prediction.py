@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from problems import dense, make, offsets_of, random_posterior, unwhitened
-from psimil.inference.sparse_gp import KernelState, Posterior, SparseGP, latent_moments
-from psimil.inference.trained import TrainedModel, joint_std
 from psimil.model.bags import Bags
 from psimil.model.kernels import RBF
 from psimil.model.scaling import Scaling
+from psimil.model.sparse_gp import KernelState, Posterior, SparseGP, latent_moments
 from psimil.paper.ascent import ascend
 from psimil.predictive.moments import IDENTITY, Calibration
+from psimil.predictive.trained import TrainedModel, joint_std
 
 SETTINGS = [(r, b) for r in ("full", "projected") for b in (0.0, 1.7)]
 

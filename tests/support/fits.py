@@ -9,9 +9,9 @@ from psimil.inference.algorithm import Variational
 from psimil.inference.history import History
 from psimil.inference.options import Execution
 from psimil.inference.preparation import Prepared, Supervision
-from psimil.inference.sparse_gp import KernelState
 from psimil.inference.training import Fit
 from psimil.model.scaling import Scaling
+from psimil.model.sparse_gp import KernelState
 from psimil.paper.augmented import Augmented
 
 ALGORITHMS = {"augmented": Augmented, "variational": Variational}

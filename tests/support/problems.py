@@ -12,11 +12,11 @@ import numpy as np
 
 from psimil.files.schema import DENSITIES as LISTED
 from psimil.inference.shards import Shard
-from psimil.inference.sparse_gp import Posterior, SparseGP
 from psimil.model.bag_likelihoods import Labels
 from psimil.model.custom_density import density_from_log
 from psimil.model.densities import GammaMixture, HyperbolicSecant, SmoothLaplace, StudentT
 from psimil.model.kernels import RBF
+from psimil.model.sparse_gp import Posterior, SparseGP
 from psimil.paper.label_posteriors import RULES
 from psimil.paper.published import SURROGATE, ClippedGammaMixture, UnitSparseGP
 

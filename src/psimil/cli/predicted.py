@@ -14,9 +14,9 @@ from psimil.estimators.psi_vgpmil import PsiVGPMIL
 from psimil.figures import new_figure, plot_slide, save_figure, slide_table
 from psimil.files.rundir import RunDirectory
 from psimil.foundations.phases import tell
-from psimil.inference.predicted_ranges import RANGE_ROWS, whole
 from psimil.model.bags import Bags
 from psimil.model.labels import Classes
+from psimil.predictive.predicted_ranges import RANGE_ROWS, whole
 from psimil.predictive.prediction import Prediction
 from psimil.results.result_set import LARGEST, warn_of_size
 from psimil.results.slide_results import write_slide

@@ -20,9 +20,9 @@ from psimil.foundations.errors import InputError
 from psimil.inference.bag_pass import BagBound, BagSums
 from psimil.inference.options import Options, Parameters, Progress
 from psimil.inference.preparation import Supervision
-from psimil.inference.sparse_gp import Posterior, SparseGP
 from psimil.inference.variational import Iterate
 from psimil.model.bags import Bags
+from psimil.model.sparse_gp import Posterior, SparseGP
 from psimil.paper.ascent import Pass
 from psimil.paper.passes import Bound, Statistics
 

@@ -11,17 +11,17 @@ import numpy as np
 from psimil.cluster.dask_shards import DaskShards
 from psimil.compute.numpy_backend import chunk_rows
 from psimil.foundations.arrays import Array
-from psimil.inference.predicted_ranges import RANGE_ROWS, layout_of, range_of
 from psimil.inference.shards import SHARD_ROWS, Shard, StreamedShards
-from psimil.inference.sparse_gp import latent_moments
-from psimil.inference.trained import ROWS, TrainedModel
 from psimil.model.bag_likelihoods import Labels
 from psimil.model.bag_ranges import BagRange, split_bags
 from psimil.model.bags import Bags
 from psimil.model.densities import HyperbolicSecant
+from psimil.model.sparse_gp import latent_moments
 from psimil.predictive.aggregates import joined
 from psimil.predictive.drawn import Drawn
+from psimil.predictive.predicted_ranges import RANGE_ROWS, layout_of, range_of
 from psimil.predictive.prediction import Prediction
+from psimil.predictive.trained import ROWS, TrainedModel
 
 Result = TypeVar("Result")
 
@@ -61,7 +61,7 @@ def predict_bags(model: TrainedModel, bags: Bags, client: Any) -> Prediction:
 
 
 def predict_ranges(model: TrainedModel, bags: Bags, client: Any, rows: int = RANGE_ROWS) -> Iterator[Prediction]:
-    """What :func:`psimil.inference.predicted_ranges.predict_ranges` says, with the same bits, one range after another.
+    """What :func:`psimil.predictive.predicted_ranges.predict_ranges` says, with the same bits, one range after another.
 
     Workers go on with later ranges meanwhile. Where predictions are means over draws, their parts are whole bags.
 

@@ -17,7 +17,7 @@ Result = TypeVar("Result")
 
 
 class Features(Protocol):
-    """What a backend needs to know of a sparse Gaussian process; see :class:`psimil.inference.sparse_gp.SparseGP`."""
+    """What a backend needs to know of a sparse Gaussian process; see :class:`psimil.model.sparse_gp.SparseGP`."""
 
     @property
     def kernel(self) -> Any:

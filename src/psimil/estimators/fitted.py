@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psimil.foundations.errors import NotFitted
-from psimil.inference.trained import TrainedModel
 from psimil.model.kernels import Kernel
 from psimil.model.labels import Classes
+from psimil.predictive.trained import TrainedModel
 
 Array = NDArray[Any]
 

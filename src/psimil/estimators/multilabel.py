@@ -18,8 +18,8 @@ from psimil.estimators.voice import say
 from psimil.files.atomic import atomic_write
 from psimil.files.paths import as_path
 from psimil.foundations.errors import InputError, MissingFile, ModelFileError, NotFitted
-from psimil.inference.sparse_gp import KernelState
 from psimil.model.labels import values_of_bags
+from psimil.model.sparse_gp import KernelState
 from psimil.predictive.prediction import Prediction
 
 Array = NDArray[Any]

@@ -12,10 +12,10 @@ from psimil.estimators.voice import say
 from psimil.foundations.errors import InputError
 from psimil.inference.online import Online
 from psimil.inference.preparation import Supervision
-from psimil.inference.trained import TrainedModel
 from psimil.model.bags import Bags
 from psimil.model.custom_density import LostDensity
 from psimil.model.labels import Classes
+from psimil.predictive.trained import TrainedModel
 
 # What a model that is gone on from keeps, so that another value would be forgotten or mixed with it
 KEPT = (

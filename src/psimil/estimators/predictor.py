@@ -16,10 +16,10 @@ from psimil.estimators.parameters import check_parameters
 from psimil.estimators.stored import Stored
 from psimil.foundations.errors import InputError
 from psimil.foundations.logistic import softplus
-from psimil.inference.predicted_ranges import RANGE_ROWS, predict_ranges
 from psimil.model.bags import Bags
 from psimil.model.densities import Density, HyperbolicSecant
 from psimil.model.labels import values_of_bags
+from psimil.predictive.predicted_ranges import RANGE_ROWS, predict_ranges
 from psimil.predictive.prediction import Prediction
 
 if TYPE_CHECKING:

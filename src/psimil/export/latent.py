@@ -10,7 +10,6 @@ from psimil.export.terms import Term, expm1, square, variance_over
 from psimil.foundations.arrays import Array
 from psimil.foundations.errors import InputError
 from psimil.foundations.logistic import antithetic_draws
-from psimil.inference.trained import TrainedModel
 from psimil.model.kernels import RBF, Constant, Kernel, Linear, Matern32, Matern52
 from psimil.model.kernels.base import Sum
 from psimil.model.kernels.columns import Columns
@@ -19,6 +18,7 @@ from psimil.model.scaling import FARTHEST
 from psimil.predictive.aggregates import DRAWS
 from psimil.predictive.moments import LARGEST_LATENT
 from psimil.predictive.novelty import ROUNDING, Novelty
+from psimil.predictive.trained import TrainedModel
 
 
 class Latent(NamedTuple):

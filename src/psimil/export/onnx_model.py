@@ -29,8 +29,8 @@ from psimil.export.terms import Graph, Term, softplus
 from psimil.files.atomic import atomic_write
 from psimil.files.paths import as_path
 from psimil.foundations.errors import InputError
-from psimil.inference.trained import TrainedModel
 from psimil.predictive.novelty import NOVEL
+from psimil.predictive.trained import TrainedModel
 from psimil.version import VERSION
 
 

@@ -23,11 +23,11 @@ from psimil.files.schema import (
 )
 from psimil.files.sealed import MODEL, seal, unseal
 from psimil.foundations.errors import InputError, ModelFileError
-from psimil.inference.sparse_gp import SparseGP
-from psimil.inference.trained import TrainedModel
 from psimil.model.custom_density import LostDensity
 from psimil.model.kernels import Kernel
 from psimil.model.labels import ZERO_ONE, Classes
+from psimil.model.sparse_gp import SparseGP
+from psimil.predictive.trained import TrainedModel
 from psimil.version import VERSION
 
 FORMAT = (

@@ -11,19 +11,19 @@ import numpy as np
 from psimil.foundations.arrays import Array
 from psimil.foundations.errors import InputError, ModelFileError
 from psimil.foundations.hamiltonian import Chains
-from psimil.inference.sparse_gp import Posterior, SparseGP
-from psimil.inference.trained import TrainedModel
 from psimil.model.context import PARTS
 from psimil.model.densities import GammaMixture, HyperbolicSecant, SmoothLaplace, StudentT
 from psimil.model.kernels import RBF, Columns, Constant, Kernel, Linear, Matern32, Matern52, Sum
 from psimil.model.scaling import Scaling
 from psimil.model.shared_labels import MOST_SHARING
+from psimil.model.sparse_gp import Posterior, SparseGP
 from psimil.paper.published import ClippedGammaMixture, UnitSparseGP
 from psimil.predictive.aggregates import AGGREGATES
 from psimil.predictive.moments import Calibration
 from psimil.predictive.novelty import Novelty
 from psimil.predictive.referral import Referral
 from psimil.predictive.thresholds import InstanceRecalibration
+from psimil.predictive.trained import TrainedModel
 
 KERNELS = {c.__name__: c for c in (RBF, Matern32, Matern52, Linear, Constant)}
 DENSITIES = {

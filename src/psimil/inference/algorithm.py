@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from psimil.inference.bag_pass import bag_pass_over, run_bag_pass
 from psimil.inference.draws import Draws
 from psimil.inference.shards import Shard, Shards, epochs
-from psimil.inference.sparse_gp import KernelState, Posterior, SparseGP
 from psimil.inference.variational import Iterate, Stage, climb, iterate_at, mode, natural_step, with_more_data
+from psimil.model.sparse_gp import KernelState, Posterior, SparseGP
 
 if TYPE_CHECKING:
     from psimil.inference.options import Options

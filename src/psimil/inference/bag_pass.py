@@ -22,9 +22,9 @@ from psimil.foundations.linalg import symmetric
 from psimil.inference.draws import Draws
 from psimil.inference.shards import Shard, Shards, prior_log_z
 from psimil.inference.sites import GaussianSites, sites_of, tilted_sites
-from psimil.inference.sparse_gp import SparseGP
 from psimil.model.bag_ranges import BagRange
 from psimil.model.densities import is_logistic
+from psimil.model.sparse_gp import SparseGP
 
 Array = NDArray[Any]
 

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from psimil.inference.evidence import noise_of, settled
 from psimil.inference.shards import Shard
-from psimil.inference.sparse_gp import Posterior, SparseGP
 from psimil.inference.variational import Iterate, mode
+from psimil.model.sparse_gp import Posterior, SparseGP
 
 Array = NDArray[Any]
 

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from psimil.foundations.logistic import antithetic_draws
 from psimil.inference.shards import Shard
-from psimil.inference.sparse_gp import Posterior
 from psimil.model.bag_likelihoods import Labels
 from psimil.model.bag_ranges import BagRange
+from psimil.model.sparse_gp import Posterior
 
 Array = NDArray[Any]
 

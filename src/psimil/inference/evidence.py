@@ -22,10 +22,10 @@ from psimil.foundations.logistic import antithetic_draws
 from psimil.inference.draws import Draws
 from psimil.inference.shards import Shard
 from psimil.inference.sites import Curvature, GaussianSites, tilt
-from psimil.inference.sparse_gp import Posterior, SparseGP
 from psimil.inference.variational import FLOOR, Iterate, Stage, climb
 from psimil.model.bag_ranges import BagRange
 from psimil.model.shared_labels import SharedLabels
+from psimil.model.sparse_gp import Posterior, SparseGP
 
 Array = NDArray[Any]
 

@@ -25,9 +25,9 @@ from psimil.foundations.phases import LEARNING, tell
 from psimil.inference.draws import Draws
 from psimil.inference.evidence import FAR, NaturalSites, evidence_gradient, noise_of, settled
 from psimil.inference.shards import Shard
-from psimil.inference.sparse_gp import Posterior, SparseGP
 from psimil.inference.variational import Iterate, iterate_at, mode
 from psimil.model.shared_labels import MOST_SHARING
+from psimil.model.sparse_gp import Posterior, SparseGP
 
 Array = NDArray[Any]
 

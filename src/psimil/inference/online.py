@@ -17,13 +17,13 @@ from psimil.compute.numpy_backend import single_threaded_blas
 from psimil.inference.options import Options
 from psimil.inference.preparation import Supervision
 from psimil.inference.shards import Shard
-from psimil.inference.sparse_gp import latent_moments
-from psimil.inference.trained import TrainedModel
 from psimil.model.bag_likelihoods import Labels
 from psimil.model.bags import Bags
+from psimil.model.sparse_gp import latent_moments
 from psimil.predictive.aggregates import joined
 from psimil.predictive.calibration import LatentBags
 from psimil.predictive.thresholds import taught
+from psimil.predictive.trained import TrainedModel
 
 Array = NDArray[Any]
 

@@ -13,10 +13,10 @@ from psimil.compute.backend import Backend
 from psimil.compute.numpy_backend import NUMPY
 from psimil.inference.algorithm import Algorithm, Record, Variational
 from psimil.inference.shards import MANY, Shards, StreamedShards
-from psimil.inference.sparse_gp import SparseGP
 from psimil.model.densities import Density, HyperbolicSecant
 from psimil.model.kernels import Kernel
 from psimil.model.scaling import WIDE
+from psimil.model.sparse_gp import SparseGP
 
 Array = NDArray[Any]
 

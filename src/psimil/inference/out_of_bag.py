@@ -29,18 +29,18 @@ from psimil.inference.algorithm import Record
 from psimil.inference.options import Options
 from psimil.inference.shards import Shard
 from psimil.inference.sites import Curvature
-from psimil.inference.sparse_gp import SparseGP
-from psimil.inference.trained import TrainedModel
 from psimil.model.bag_likelihoods import Labels
 from psimil.model.bag_ranges import BagRange, rows_of_bags, split_bags
 from psimil.model.inducing import choose_inducing
 from psimil.model.scaling import Scaling
+from psimil.model.sparse_gp import SparseGP
 from psimil.predictive.aggregates import DRAWS, Dependence, dependence_of, joined, stretch
 from psimil.predictive.calibration import LatentBags
 from psimil.predictive.drawn import summed_out
 from psimil.predictive.novelty import Novelty
 from psimil.predictive.prediction import BagLayout, Prediction
 from psimil.predictive.thresholds import bag_threshold, taught
+from psimil.predictive.trained import TrainedModel
 
 Array = NDArray[Any]
 

@@ -15,8 +15,6 @@ from psimil.foundations.errors import DataWarning, InputError
 from psimil.foundations.phases import INDUCING, tell
 from psimil.inference.options import Options
 from psimil.inference.shards import SHARD_ROWS, Shard, Shards, StreamedShards
-from psimil.inference.sparse_gp import SparseGP
-from psimil.inference.trained import TrainedModel
 from psimil.model.bag_likelihoods import Labels
 from psimil.model.bag_order import links_of
 from psimil.model.bag_ranges import rows_of_bags
@@ -26,6 +24,8 @@ from psimil.model.densities import is_logistic
 from psimil.model.inducing import SAMPLE_PER_POINT, choose_inducing, inducing_for
 from psimil.model.kernels import RBF, Columns, Linear
 from psimil.model.scaling import Scaling
+from psimil.model.sparse_gp import SparseGP
+from psimil.predictive.trained import TrainedModel
 
 Array = NDArray[Any]
 

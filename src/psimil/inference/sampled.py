@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from psimil.foundations.hamiltonian import LogPosterior
 from psimil.inference.draws import Draws
 from psimil.inference.shards import Shard, Shards
-from psimil.inference.sparse_gp import SparseGP
 from psimil.model.bag_ranges import BagRange
+from psimil.model.sparse_gp import SparseGP
 
 Array = NDArray[Any]
 

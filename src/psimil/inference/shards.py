@@ -19,13 +19,13 @@ from numpy.typing import NDArray
 from psimil.compute.backend import Backend
 from psimil.compute.numpy_backend import NUMPY
 from psimil.foundations.phases import tell
-from psimil.inference.sparse_gp import SparseGP
 from psimil.model.bag_likelihoods import BagLikelihood, Labels
 from psimil.model.bag_ranges import BagRange, split_bags
 from psimil.model.chains import ChainLabels
 from psimil.model.densities import Density, jensen
 from psimil.model.scaling import Scaling
 from psimil.model.shared_labels import SharedLabels
+from psimil.model.sparse_gp import SparseGP
 
 Array = NDArray[Any]
 Result = TypeVar("Result")

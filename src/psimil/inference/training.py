@@ -38,15 +38,15 @@ from psimil.inference.preparation import (
 )
 from psimil.inference.sampled import log_posterior
 from psimil.inference.shards import Shard, Shards
-from psimil.inference.sparse_gp import KernelState, Posterior, SparseGP
-from psimil.inference.trained import TrainedModel
 from psimil.inference.variational import Iterate
 from psimil.model.bags import Bags
 from psimil.model.context import in_context
 from psimil.model.densities import HyperbolicSecant, is_logistic, warn_if_runaway
 from psimil.model.inducing import choose_inducing
+from psimil.model.sparse_gp import KernelState, Posterior, SparseGP
 from psimil.predictive.prediction import BagLayout
 from psimil.predictive.thresholds import taught
+from psimil.predictive.trained import TrainedModel
 
 Array = NDArray[Any]
 Some = TypeVar("Some", bound=Shards)

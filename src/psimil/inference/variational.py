@@ -29,7 +29,7 @@ from psimil.inference.bag_pass import BagBound, BagSums, bag_pass_over
 from psimil.inference.draws import Draws
 from psimil.inference.shards import Shard, Shards
 from psimil.inference.sites import GaussianSites
-from psimil.inference.sparse_gp import Posterior, SparseGP
+from psimil.model.sparse_gp import Posterior, SparseGP
 
 Array = NDArray[Any]
 

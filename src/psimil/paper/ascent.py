@@ -11,9 +11,9 @@ import numpy as np
 from psimil.foundations.arrays import Array
 from psimil.inference.options import Options
 from psimil.inference.shards import Shard, Shards, prior_log_z
-from psimil.inference.sparse_gp import KernelState, Posterior, SparseGP
 from psimil.model.bag_ranges import BagRange
 from psimil.model.densities import is_logistic
+from psimil.model.sparse_gp import KernelState, Posterior, SparseGP
 from psimil.paper.label_posteriors import GIVEN
 from psimil.paper.natural_steps import global_update
 from psimil.paper.passes import Bound, Local, Statistics, run_pass

@@ -16,9 +16,9 @@ from psimil.foundations.arrays import Array
 from psimil.inference.algorithm import Record
 from psimil.inference.options import Options
 from psimil.inference.shards import Shard, Shards, epochs
-from psimil.inference.sparse_gp import KernelState, Posterior, SparseGP
 from psimil.model.bag_ranges import BagRange
 from psimil.model.densities import is_logistic
+from psimil.model.sparse_gp import KernelState, Posterior, SparseGP
 from psimil.paper.ascent import KernelLearning, KernelStep, Pass, Schedule, ascend, pass_over, start_from_labels
 from psimil.paper.label_posteriors import EXACT
 from psimil.paper.natural_steps import grown, natural_step, relaxed, step_size

@@ -12,9 +12,9 @@ from psimil.foundations.errors import DataWarning
 from psimil.foundations.phases import tell
 from psimil.inference.options import Options
 from psimil.inference.shards import Shards
-from psimil.inference.sparse_gp import KernelState, SparseGP
 from psimil.model.densities import is_logistic
 from psimil.model.kernels import Kernel, Stationary
+from psimil.model.sparse_gp import KernelState, SparseGP
 from psimil.paper.ascent import KernelStep, Pass, Schedule
 from psimil.paper.fourier_log_z import SMALLEST_SAMPLE_SIZE
 from psimil.paper.objective import PaperObjective, unwhiten, whiten

@@ -18,7 +18,7 @@ from scipy.linalg import cho_solve
 
 from psimil.foundations.arrays import Array
 from psimil.foundations.linalg import cholesky
-from psimil.inference.sparse_gp import Posterior
+from psimil.model.sparse_gp import Posterior
 from psimil.paper.passes import Statistics
 
 DELAY, FORGETTING = 4.0, 0.7

@@ -12,8 +12,8 @@ from psimil.foundations.arrays import Array
 from psimil.foundations.linalg import cholesky, solve_lower, solve_upper
 from psimil.foundations.logistic import gauss_hermite
 from psimil.inference.shards import Shard
-from psimil.inference.sparse_gp import Posterior, SparseGP
 from psimil.model.densities import jensen
+from psimil.model.sparse_gp import Posterior, SparseGP
 from psimil.paper.fourier_log_z import random_fourier
 from psimil.paper.moving_gram import MovingGram
 

@@ -18,8 +18,8 @@ import numpy as np
 from psimil.foundations.arrays import Array
 from psimil.foundations.linalg import symmetric
 from psimil.inference.shards import Shard
-from psimil.inference.sparse_gp import Posterior, SparseGP
 from psimil.model.bag_ranges import BagRange
+from psimil.model.sparse_gp import Posterior, SparseGP
 from psimil.paper.label_posteriors import EXACT
 
 

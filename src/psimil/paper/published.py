@@ -12,9 +12,9 @@ import numpy as np
 
 from psimil.foundations.arrays import Array
 from psimil.foundations.logistic import sigmoid
-from psimil.inference.sparse_gp import SparseGP
 from psimil.model.bag_likelihoods import Labels
 from psimil.model.densities import GammaMixture, check_above_zero
+from psimil.model.sparse_gp import SparseGP
 from psimil.paper.label_posteriors import LabelPosterior, Rule, factorised
 
 

@@ -18,7 +18,7 @@ from psimil.predictive.referral import Referral
 
 if TYPE_CHECKING:
     from psimil.inference.options import Options
-    from psimil.inference.trained import TrainedModel
+    from psimil.predictive.trained import TrainedModel
 
 Array = NDArray[Any]
 

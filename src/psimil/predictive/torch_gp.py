@@ -23,8 +23,8 @@ from psimil.model.kernels.base import Kernel
 from psimil.model.kernels.torch_gram import check_kernel, gram
 
 if TYPE_CHECKING:
-    from psimil.inference.sparse_gp import SparseGP
-    from psimil.inference.trained import TrainedModel
+    from psimil.model.sparse_gp import SparseGP
+    from psimil.predictive.trained import TrainedModel
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,9 +15,9 @@ from psimil.compute.numpy_backend import single_threaded_blas
 from psimil.estimators.psi_vgpmil import PsiVGPMIL
 from psimil.foundations.arrays import Array
 from psimil.foundations.errors import InputError
-from psimil.inference.trained import TrainedModel
 from psimil.model.bags import Bags
 from psimil.model.context import context_names
+from psimil.predictive.trained import TrainedModel
 
 MOST = 5  # features named per instance
 LIMIT = 5_000_000  # instances times features above which nothing is worked out

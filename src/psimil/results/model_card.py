@@ -11,10 +11,10 @@ import numpy as np
 
 from psimil.estimators.psi_vgpmil import PsiVGPMIL
 from psimil.files.schema import without_draws
-from psimil.inference.trained import TrainedModel
 from psimil.model.densities import Density, GammaMixture, HyperbolicSecant
 from psimil.model.kernels import Columns, Kernel, Sum
 from psimil.predictive.moments import IDENTITY
+from psimil.predictive.trained import TrainedModel
 from psimil.version import VERSION
 
 

@@ -17,14 +17,14 @@ from psimil.foundations.errors import InputError
 from psimil.foundations.linalg import cholesky, inverse_upper
 from psimil.foundations.logistic import trapezoid
 from psimil.inference.preparation import Supervision, choose_sparse_gp
-from psimil.inference.sparse_gp import KernelState, Posterior
-from psimil.inference.trained import TrainedModel
 from psimil.model.bags import Bags
 from psimil.model.kernels.torch_gram import gram, log_parameters
 from psimil.model.labels import known_labels
 from psimil.model.scaling import Scaling
+from psimil.model.sparse_gp import KernelState, Posterior
 from psimil.predictive.prediction import Prediction
 from psimil.predictive.torch_gp import TorchGP, bag_bound, check_torch
+from psimil.predictive.trained import TrainedModel
 from psimil.torchmil.heads import Head, instance_mask
 
 if TYPE_CHECKING:

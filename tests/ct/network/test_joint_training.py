@@ -10,9 +10,9 @@ from psimil import VGPMIL
 from psimil.datasets import make_bags
 from psimil.foundations.errors import InputError
 from psimil.inference.shards import Shard
-from psimil.inference.sparse_gp import KernelState
 from psimil.model.bag_likelihoods import Labels
 from psimil.model.densities import HyperbolicSecant
+from psimil.model.sparse_gp import KernelState
 from psimil.paper.ascent import ascend
 
 torch = pytest.importorskip("torch")

@@ -27,14 +27,14 @@ from psimil.foundations.errors import InputError
 from psimil.foundations.numbers import above_zero, at_least
 from psimil.foundations.phases import tell
 from psimil.inference.shards import Shard
-from psimil.inference.sparse_gp import KernelState
-from psimil.inference.trained import TrainedModel
 from psimil.model.bag_likelihoods import Labels
 from psimil.model.densities import HyperbolicSecant
+from psimil.model.sparse_gp import KernelState
 from psimil.paper.ascent import ascend
 from psimil.predictive.calibration import LatentBags, bag_log_likelihoods
 from psimil.predictive.moments import IDENTITY
 from psimil.predictive.torch_gp import TorchGP, bag_bound
+from psimil.predictive.trained import TrainedModel
 
 PASSES = 5  # closed-form updates of q(v) per epoch
 

@@ -5,8 +5,8 @@ import pytest
 from scipy.linalg import lapack
 
 from psimil.foundations.linalg import SMALLEST_EIGENVALUE, smallest_eigenvalue
-from psimil.inference.sparse_gp import Posterior, SparseGP, latent_moments
 from psimil.model.kernels import RBF, Constant, Linear, Matern32, Matern52, Sum
+from psimil.model.sparse_gp import Posterior, SparseGP, latent_moments
 
 LONG = np.longdouble
 needs_long_doubles = pytest.mark.skipif(np.finfo(LONG).eps > 1e-18, reason="long double is double here")

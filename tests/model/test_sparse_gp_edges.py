@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from psimil.inference.sparse_gp import SparseGP
 from psimil.model.kernels import RBF
+from psimil.model.sparse_gp import SparseGP
 
 
 def crowded(gap, residual="full", bias=0.0):

@@ -9,7 +9,7 @@ from psimil import VGPMIL, Bags
 from psimil.datasets import make_bags
 from psimil.foundations.errors import InputError
 from psimil.foundations.phases import following
-from psimil.inference.predicted_ranges import predict_ranges, whole
+from psimil.predictive.predicted_ranges import predict_ranges, whole
 from psimil.store import StoreWriter, open_store
 from psimil.store.digest import BlockCheck
 

@@ -16,12 +16,12 @@ from psimil.foundations.hamiltonian import KEPT, Chains
 from psimil.foundations.linalg import multiply_upper
 from psimil.foundations.logistic import antithetic_draws
 from psimil.foundations.phases import tell
-from psimil.inference.sparse_gp import Posterior, SparseGP, latent_moments
 from psimil.model.bag_order import links_of
 from psimil.model.bag_ranges import BagRange, split_bags
 from psimil.model.bags import Bags
 from psimil.model.context import PARTS, in_context
 from psimil.model.scaling import Scaling
+from psimil.model.sparse_gp import Posterior, SparseGP, latent_moments
 from psimil.predictive.aggregates import AGGREGATES, DRAWS, Dependence, dependence_of, joined, stretch
 from psimil.predictive.drawn import Drawn, from_draws, summed_out
 from psimil.predictive.moments import IDENTITY, Calibration, probabilities

@@ -11,7 +11,7 @@ from model_files import put_together, take_apart
 from problems import labellings
 from psimil import RBF, VGPMIL, Bags, PsiVGPMIL
 from psimil.foundations.errors import ModelFileError
-from psimil.inference.sparse_gp import Posterior
+from psimil.model.sparse_gp import Posterior
 from psimil.predictive.moments import Calibration
 
 SETTINGS = {"labels": "chain", "n_inducing": 6, "kernel": RBF(3.0, 1.5), "max_iter": 4, "tol": 0.0, "random_state": 0}
@@ -65,7 +65,7 @@ def draws_of(posterior, count=60_000):
 @pytest.mark.parametrize("calibrated", [False, True])
 def test_probabilities_are_averages_over_draws_of_enumerated_chains(monkeypatch, calibrated):
     """Of 2^15 draws of the model and 60 000 here: within thousandths."""
-    monkeypatch.setattr("psimil.inference.trained.KEPT", 1 << 15)
+    monkeypatch.setattr("psimil.predictive.trained.KEPT", 1 << 15)
     bags, links = bags_to_predict()
     model = model_with(calibration=Calibration(1.3, -0.4, 0.8) if calibrated else Calibration())
 
@@ -158,7 +158,7 @@ def test_some_bags_are_predicted_as_among_others():
 def test_many_bags_are_predicted_in_parts(monkeypatch):
     bags, _ = bags_to_predict()
     expected = model_with().predict(bags)
-    monkeypatch.setattr("psimil.inference.trained.ROWS", 1024)
+    monkeypatch.setattr("psimil.predictive.trained.ROWS", 1024)
     found = model_with().predict(bags)
     np.testing.assert_allclose(found.prob, expected.prob, rtol=1e-12)
     np.testing.assert_allclose(found.instance_prob, expected.instance_prob, rtol=1e-12)

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psimil.foundations.phases import tell
-from psimil.inference.trained import TrainedModel
 from psimil.model.bag_ranges import BagRange, split_bags
 from psimil.model.bags import Bags
 from psimil.predictive.aggregates import joined
 from psimil.predictive.prediction import BagLayout, Prediction
+from psimil.predictive.trained import TrainedModel
 
 Array = NDArray[Any]
 
@@ -30,7 +30,7 @@ def predict_ranges(
     ----------
     bags : B bags; those of a store are read range by range.
     rows : target number of instances of a range. All bags are one where they have no more.
-    raw, level : as of :meth:`psimil.inference.trained.TrainedModel.predict`.
+    raw, level : as of :meth:`psimil.predictive.trained.TrainedModel.predict`.
 
     Yields
     ------
