@@ -10,12 +10,12 @@ from psimil import RBF, Constant, Linear, Matern32, Matern52
 from psimil.compute.numpy_backend import NUMPY
 from psimil.foundations.errors import InputError
 from psimil.foundations.logistic import antithetic_draws
-from psimil.model import sparse_gp
 from psimil.inference.bag_pass import run_bag_pass
 from psimil.inference.draws import Draws
 from psimil.inference.evidence import NaturalSites, evidence_gradient, tilted_sums
 from psimil.inference.sampled import GradientTask
 from psimil.inference.variational import iterate_at
+from psimil.model import sparse_gp
 from psimil.model.densities import GammaMixture, HyperbolicSecant, SmoothLaplace
 from psimil.model.kernels.base import Kernel
 from psimil.model.sparse_gp import SparseGP

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from psimil.foundations.logistic import antithetic_draws
-from psimil.model import sparse_gp
 from psimil.inference.bag_pass import run_bag_pass
 from psimil.inference.draws import Draws
 from psimil.inference.sampled import GradientTask
 from psimil.inference.shards import Shard
+from psimil.model import sparse_gp
 from psimil.model.bag_likelihoods import Labels
 from psimil.model.densities import HyperbolicSecant
 from psimil.model.kernels import RBF, Linear
