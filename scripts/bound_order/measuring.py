@@ -15,6 +15,7 @@ from bound_order.problems import PROBLEMS, Fold
 from psimil import VGPMIL
 from psimil.compute.numpy_backend import single_threaded_blas
 from psimil.foundations.logistic import antithetic_draws
+from psimil.inference.bag_pass import run_bag_pass
 from psimil.inference.draws import Draws
 from psimil.inference.evidence import tilted_sums
 from psimil.inference.out_of_bag import log_predictive
@@ -80,7 +81,8 @@ def fresh_scores(model: TrainedModel, bags: Bags, y: Array, draws: int, seed: in
     tilted, _ = tilted_sums(shard, model.gp, v, found.local)
     evidence = replace(found, sums=replace(found.sums, tilted=tilted)).log_evidence
     prior, own = np.square(v.blocks[0]).sum(axis=0), np.square(noise.blocks[0]).sum(axis=0)
-    log_weights = found.sums.likelihood[0] - 0.5 * (prior - own) - np.log(np.diag(q.R)).sum()
+    _, as_drawn = run_bag_pass(shard, model.gp, v._replace(root=None))  # not stretched: the weights are of these draws
+    log_weights = as_drawn.likelihood[0] - 0.5 * (prior - own) - np.log(np.diag(q.R)).sum()
     importance = float(logsumexp(log_weights) - np.log(draws))
     bags_count = len(y)
     return FreshScores(evidence / bags_count, found.bound.total / bags_count, found.bound.error / bags_count,

@@ -243,7 +243,6 @@ def test_an_encrypted_cluster_lets_in_those_with_a_certificate(stored, security,
 @pytest.mark.parametrize("context", [None, "bag"])
 def test_predictions_have_the_bits_of_one_process(client, stored, monkeypatch, context):
     from psimil import VGPMIL
-    from psimil.cluster import scoring
     from psimil.compute import numpy_backend
     from psimil.predictive import trained
 
@@ -251,10 +250,7 @@ def test_predictions_have_the_bits_of_one_process(client, stored, monkeypatch, c
     settings = {"n_inducing": 6, "max_iter": 5, "tol": 0, "random_state": 0, "calibrate": True, "context": context}
     model = VGPMIL(**settings).fit(memory, y).model_
     monkeypatch.setattr(numpy_backend, "CHUNK_BYTES", 64)  # chunks of 64 rows here, one on a worker
-    for module in (trained, scoring):
-        monkeypatch.setattr(module, "ROWS", 200)
-    monkeypatch.setattr(scoring, "SHARD_ROWS", 64)
-    assert len(scoring.part_cuts(len(memory.X), 64)) > 6
+    monkeypatch.setattr(trained, "ROWS", 16 * 200)
     expected = model.predict(memory)
     for bags in (memory, store):
         found = predict_bags(model, bags, client)
@@ -266,7 +262,6 @@ def test_predictions_have_the_bits_of_one_process(client, stored, monkeypatch, c
 def test_predictions_of_whole_bags_are_those_of_one_process(client, stored, monkeypatch, settings):
     """A mean over draws of q(v), for which parts are whole bags, with gaps; without J, that of independent labels."""
     from psimil import VGPMIL, Bags
-    from psimil.cluster import scoring
     from psimil.predictive import trained
 
     memory, store, y = stored
@@ -274,8 +269,7 @@ def test_predictions_of_whole_bags_are_those_of_one_process(client, stored, monk
     gapped = Bags(memory.X, memory.offsets, links=links)
     model = VGPMIL(n_inducing=6, max_iter=5, tol=0, random_state=0, **settings).fit(gapped, y).model_
     assert bool(model.coupling) == bool(settings)
-    for module in (trained, scoring):
-        monkeypatch.setattr(module, "ROWS", 512 * 60)  # parts of sixty instances at most
+    monkeypatch.setattr(trained, "ROWS", 512 * 60)  # parts of sixty instances at most
     assert not settings or np.abs(model.predict(gapped).prob - model.predict(memory).prob).max() > 1e-4
     for one in (model, replace(model, coupling=0.0)):
         for bags in (gapped, store, replace(store, links=links)):
@@ -288,13 +282,11 @@ def test_predictions_of_whole_bags_are_those_of_one_process(client, stored, monk
 @pytest.mark.parametrize("labels", [None, "chain"])
 def test_ranges_are_those_of_one_process(client, stored, monkeypatch, labels):
     from psimil import VGPMIL
-    from psimil.cluster import scoring
     from psimil.predictive import predicted_ranges, trained
 
     memory, store, y = stored
     clf = VGPMIL(n_inducing=6, max_iter=5, tol=0, random_state=0, labels=labels or "independent").fit(memory, y)
-    for module in (trained, scoring):
-        monkeypatch.setattr(module, "ROWS", 512 * 60 if labels else 50)
+    monkeypatch.setattr(trained, "ROWS", 512 * 60 if labels else 16 * 50)
     for bags in (memory, store):
         expected = list(predicted_ranges.predict_ranges(clf.model_, bags, 150))
         found = list(predict_ranges(clf.model_, bags, client, 150))

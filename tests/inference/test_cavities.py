@@ -127,7 +127,7 @@ def test_what_is_left_is_a_precision_also_where_curvature_is_too_large(scale):
 
 def test_sites_of_the_last_pass_are_those_that_are_taken_away():
     problem, gp, record = fitted()
-    draws = record.posterior.m[:, None] + record.posterior.U @ antithetic_draws(gp.size, 64, seed=0)
-    local, _ = run_bag_pass(problem, gp, Draws.shared(draws))
+    draws = Draws.shared(antithetic_draws(gp.size, 64, seed=0)).of(record.posterior)
+    local, _ = run_bag_pass(problem, gp, draws)
     np.testing.assert_allclose(record.local.gradient, local.gradient, rtol=1e-10)
     np.testing.assert_array_equal(record.local.gradient_at(np.full(7, 9.0), slice(6, 13)), record.local.gradient[6:13])

@@ -26,14 +26,14 @@ def labels_of(bags, size):
 @pytest.mark.parametrize(
     ("bags", "size", "fewer", "blocks", "draws", "group"),
     [
-        (100, 1, 1, 1, 512, None),  # 2^22 instances times draws would be 41943 draws: no more than 512
-        (8192, 1, 1, 1, 512, None),  # just as many
-        (8192, 1, 4, 1, 128, None),
-        (8193, 1, 1, 32, 256, 256),  # one power of two fewer; 2^16 values of a group of bags at a time
-        (1000, 10, 1, 32, 256, 26),
-        (1000, 10, 4, 10, 64, 102),
-        (100_000, 1, 1, 32, 32, 2048),
-        (100_000, 1, 4, 25, 16, 4096),  # never fewer than 16
+        (100, 1, 1, 1, 512, None),  # 2^21 instances times draws would be 20971 draws: no more than 512
+        (4096, 1, 1, 1, 512, None),  # just as many
+        (4096, 1, 4, 1, 128, None),
+        (4097, 1, 1, 17, 256, 256),  # one power of two fewer; 2^16 values of a group of bags at a time
+        (1000, 10, 1, 20, 128, 51),
+        (1000, 10, 4, 5, 32, 205),
+        (50_000, 1, 1, 25, 32, 2048),
+        (50_000, 1, 4, 13, 16, 4096),  # never fewer than 16
         (4, 300_000, 1, 4, 16, 1),  # never fewer bags in a group than one, nor more blocks than groups
     ],
 )
@@ -58,8 +58,36 @@ def test_draws_of_a_posterior_have_its_mean_and_covariance():
     for block in found.blocks:
         np.testing.assert_allclose(block.mean(axis=1), q.m, atol=0.03)
         np.testing.assert_allclose(np.cov(block), S, atol=0.03)
-    A = np.arange(6.0).reshape(2, 3)
+    A = np.triu(np.arange(1.0, 10.0).reshape(3, 3))
     np.testing.assert_allclose(found.times(A).blocks[2], A @ found.blocks[2], rtol=1e-12)
+    np.testing.assert_allclose(found.times(A).root, A @ q.U, rtol=1e-12)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_latent_values_of_few_draws_have_the_moments_of_many(shared):
+    """Mean and variance of every instance are exact; of two instances the correlation is that of their draws."""
+    problem, gp = problem_of()
+    q, V = random_posterior(gp.size, seed=1), gp.features(problem.X)
+    noise = Draws.shared(draws_of(gp).blocks[0]) if shared else draws_of(gp)
+    draws = noise.of(q)
+    mean, deviations = draws.latent(problem.backend, V, bag=5)
+    np.testing.assert_allclose(mean, V @ q.m, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(deviations.mean(axis=0), 0.0, atol=1e-12)
+    np.testing.assert_allclose(deviations.var(axis=0), np.square(V @ q.U).sum(axis=1), rtol=1e-10)
+    raw = V @ q.U @ noise.blocks[0 if shared else 5 // GROUP % BLOCKS]
+    np.testing.assert_allclose(np.corrcoef(deviations.T), np.corrcoef(raw), rtol=1e-8, atol=1e-10)
+    assert np.abs(raw.var(axis=1) / deviations.var(axis=0) - 1.0).max() > 0.3
+    _, whole = run_bag_pass(problem, gp, draws)
+    stretched = draws._replace(root=None, blocks=draws.blocks)
+    assert not np.allclose(run_bag_pass(problem, gp, stretched)[1].gradient, whole.gradient)
+
+
+def test_a_single_draw_stays_where_it_is():
+    problem, gp = problem_of()
+    V, v = gp.features(problem.X), np.arange(float(gp.size))
+    mean, deviations = Draws.shared(v[:, None]).latent(problem.backend, V, bag=0)
+    np.testing.assert_allclose(mean, V @ v, rtol=1e-10)
+    assert not deviations.any()
 
 
 SIZES = np.random.default_rng(0).integers(1, 7, size=50)
@@ -175,7 +203,8 @@ def test_the_error_of_a_bound_is_its_deviation_over_other_draws(monkeypatch):
         found.append(run_bag_pass(problem, gp, draws.of(q))[1].bound(0.0))
     assert draws.blocks.shape == (5, gp.size, 16)
     expected = np.std([one.likelihood for one in found])  # known to 4 %
-    assert np.sqrt(np.mean(np.square([one.error for one in found]))) == pytest.approx(expected, rel=0.15)
+    told = np.sqrt(np.mean(np.square([one.error for one in found])))
+    assert 0.9 < told / expected < 1.3  # on the safe side where there are few draws
 
 
 # ---------------------------------------------------------------- steps

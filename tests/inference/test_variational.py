@@ -99,7 +99,10 @@ def test_the_bound_is_what_its_definition_says(seed):
     found = iterate_at(problem, gp, q, Draws.shared(noise))
     C = np.linalg.inv(q.R).T  # S = C C'; the bound on given draws depends on the root that makes them
     kl = 0.5 * (np.square(C).sum() + q.m @ q.m - gp.size - np.linalg.slogdet(C @ C.T)[1])
-    expected = log_likelihoods(*by_hand(problem, gp), q.m[:, None] + C @ noise).mean() - kl
+    V, *labels = by_hand(problem, gp)
+    draws = V @ C @ noise
+    draws *= np.sqrt(np.square(V @ C).sum(axis=1) / draws.var(axis=1))[:, None]  # of the variance that q(v) has
+    expected = log_likelihoods(np.eye(len(V)), *labels, (V @ q.m)[:, None] + draws).mean() - kl
     assert found.bound.total == pytest.approx(expected, rel=1e-10)
     assert found.next_posterior is q
 

@@ -126,7 +126,7 @@ def test_a_gap_makes_two_chains_of_one():
     for model in (model_with(), certain(model_with())):
         found, halves, linked = (model.predict(bags) for bags in (one, two, whole))
         np.testing.assert_allclose(found.instance_prob, halves.instance_prob, rtol=1e-12)
-        assert np.abs(found.instance_prob - linked.instance_prob).max() > 1e-3
+        assert np.abs(found.instance_prob / linked.instance_prob - 1.0).max() > 0.5
     assert 1 - found.prob[0] == pytest.approx((1 - halves.prob).prod(), rel=1e-5)
     assert 1 - linked.prob[0] > (1 + 1e-3) * (1 - found.prob[0])
 

@@ -8,8 +8,9 @@ from scipy.stats import norm
 
 from problems import make, random_posterior
 from psimil import Bags
+from psimil.foundations.linalg import stretch
 from psimil.model.scaling import Scaling
-from psimil.predictive.aggregates import AGGREGATES, dependence_of, joined, stretch
+from psimil.predictive.aggregates import AGGREGATES, dependence_of, joined
 from psimil.predictive.moments import instance_moments
 from psimil.predictive.trained import TrainedModel
 from tiny import fitted, problem
@@ -98,8 +99,7 @@ def test_copies_of_an_instance_in_a_model_agree_with_quadrature():
     S = 20_000
     draws = expit(-(mean + np.sqrt(variance) * np.random.default_rng(1).standard_normal(S))) ** 6
     error = 5 * draws.std() / np.sqrt(S)
-    latent = model.latent(bags.X)
-    *_, found = model.dependence(bags, latent, draws=S)
+    found = model.latent_bags(bags.X, bags.offsets, draws=S).dependence
     q = expected(lambda f: expit(-f), mean, np.sqrt(variance))
     assert np.exp(found.log_ratio[0] + 6 * np.log(q)) == pytest.approx(survival, abs=error)
     assert model.predict(bags).prob[0] == pytest.approx(1 - survival, abs=error * np.sqrt(S / 128))

@@ -9,31 +9,23 @@ from typing import Any, TypeVar
 import numpy as np
 
 from psimil.cluster.dask_shards import DaskShards
-from psimil.compute.numpy_backend import chunk_rows
 from psimil.foundations.arrays import Array
-from psimil.inference.shards import SHARD_ROWS, Shard, StreamedShards
+from psimil.inference.shards import Shard, StreamedShards
 from psimil.model.bag_likelihoods import Labels
 from psimil.model.bag_ranges import BagRange, split_bags
 from psimil.model.bags import Bags
 from psimil.model.densities import HyperbolicSecant
-from psimil.model.sparse_gp import latent_moments
-from psimil.predictive.aggregates import joined
-from psimil.predictive.drawn import Drawn
-from psimil.predictive.predicted_ranges import RANGE_ROWS, layout_of, range_of
+from psimil.predictive.drawn import Drawn, Latent
+from psimil.predictive.predicted_ranges import RANGE_ROWS, layout_of
 from psimil.predictive.prediction import Prediction
-from psimil.predictive.trained import ROWS, TrainedModel
+from psimil.predictive.trained import TrainedModel
 
 Result = TypeVar("Result")
 
 
-def _latent(model: TrainedModel, shard: Shard) -> tuple[Array, Array]:
-    """Mean and variance of f at the instances of a shard, each (n,)."""
-    return latent_moments(model.gp, model.posterior, shard.X)
-
-
-def _drawn(model: TrainedModel, shard: Shard) -> Drawn:
-    """What draws say of the bags of a shard, of whose labels only the links are looked at."""
-    return model.drawn(shard.X, shard.labels.offsets, shard.labels.links)
+def _part(model: TrainedModel, shard: Shard) -> Drawn | Latent:
+    """What the model says of the bags of a shard, of whose labels only the links are looked at."""
+    return model.part(shard.X, shard.labels.offsets, shard.labels.links)
 
 
 def predict_bags(model: TrainedModel, bags: Bags, client: Any) -> Prediction:
@@ -63,7 +55,7 @@ def predict_bags(model: TrainedModel, bags: Bags, client: Any) -> Prediction:
 def predict_ranges(model: TrainedModel, bags: Bags, client: Any, rows: int = RANGE_ROWS) -> Iterator[Prediction]:
     """What :func:`psimil.predictive.predicted_ranges.predict_ranges` says, with the same bits, one range after another.
 
-    Workers go on with later ranges meanwhile. Where predictions are means over draws, their parts are whole bags.
+    Workers go on with later ranges meanwhile.
 
     Parameters
     ----------
@@ -81,36 +73,13 @@ def predict_ranges(model: TrainedModel, bags: Bags, client: Any, rows: int = RAN
     [8, 8, 4]
     """
     ranges, rng = split_bags(bags.offsets, rows), np.random.default_rng(model.seed)
-    if not model.by_draws:
-        for some, latent in _latents(model, bags, ranges, client):
-            yield model.predict(range_of(bags, some), latent=model.calibration.apply(*latent), rng=rng)
-        return
     seen, B = model.seen(bags), len(bags)
     labels = Labels(np.zeros(B, dtype=np.int64), seen.offsets, links=model.links(seen))
     shards = StreamedShards(seen.stream, labels, np.ones(B), model.scaling, HyperbolicSecant(), dtype=model.dtype)
-    parts = [part for some in ranges for part in parts_of(some, bags.offsets, max(ROWS // len(model.draws), 1))]
+    parts = [part for some in ranges for part in parts_of(some, bags.offsets, model.instances_at_once())]
     spread = DaskShards(shards, client, bags, ranges=parts)
-    for some, drawn in _by_range(ranges, parts, spread.map(partial(_drawn, model))):
-        yield model.put_together(layout_of(bags, some), drawn)
-
-
-def _latents(
-    model: TrainedModel, bags: Bags, ranges: list[BagRange], client: Any
-) -> Iterator[tuple[BagRange, tuple[Array, Array]]]:
-    """Each range with mean and variance of f at its instances, not calibrated.
-
-    Shards end where a chunk of one process ends, so every product has the shape it has there.
-    """
-    step = chunk_rows(model.gp.size, model.dtype)
-    firsts = [some.start + part_cuts(some.stop - some.start, step)[:-1] for some in ranges]
-    cuts = np.concatenate([*firsts, [bags.n_instances]])
-    parts = [BagRange(i, i + 1, int(cuts[i]), int(cuts[i + 1])) for i in range(len(cuts) - 1)]
-    labels = Labels(np.zeros(len(parts), dtype=np.int64), cuts)
-    weights, density = np.ones(len(parts)), HyperbolicSecant()
-    shards = StreamedShards(model.seen(bags).stream, labels, weights, model.scaling, density, dtype=model.dtype)
-    spread = DaskShards(shards, client, bags, ranges=parts)
-    for some, moments in _by_range(ranges, parts, spread.map(partial(_latent, model))):
-        yield some, joined(moments)
+    for some, found in _by_range(ranges, parts, spread.map(partial(_part, model))):
+        yield model.put_together(layout_of(bags, some), found, rng=rng)
 
 
 def _by_range(
@@ -136,16 +105,3 @@ def parts_of(some: BagRange, offsets: Array, rows: int) -> list[BagRange]:
     """
     own, here = offsets[some.first : some.last + 1] - some.start, (some.first, some.first, some.start, some.start)
     return [BagRange(*map(sum, zip(part, here, strict=True))) for part in split_bags(own, rows)]
-
-
-def part_cuts(n_rows: int, step: int) -> Array:
-    """Row numbers at which shards begin and end: whole chunks of ``step`` rows within what one process takes at once.
-
-    Examples
-    --------
-    >>> part_cuts(40_000, 1000)
-    array([    0, 16000, 32000, 40000])
-    """
-    rows = max(1, SHARD_ROWS // step) * step
-    firsts = [start for block in range(0, n_rows, ROWS) for start in range(block, min(block + ROWS, n_rows), rows)]
-    return np.array([*firsts, n_rows])

@@ -197,7 +197,8 @@ class NumpyBackend:
                 negative = weights[rows] < 0
                 if negative.any():  # these rows last, and their product taken away
                     order = np.argsort(negative, kind="stable")
-                    np.multiply(V[rows][order], root[rows][order], out=W)
+                    np.take(V[rows], order, axis=0, out=W, mode="clip")  # the mode that writes to W at once
+                    W *= root[rows][order]
                     first = len(W) - int(negative.sum())
                     add_gram(gram, W[:first])
                     add_gram(gram, W[first:], -1.0)

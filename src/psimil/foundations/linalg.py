@@ -160,6 +160,18 @@ def nonnegative(variance: Array, name: str) -> Array:
     return np.maximum(variance, 0.0)
 
 
+def stretch(own: Array, wanted: Array) -> Array:
+    """What gives deviations of variance ``own`` the variance ``wanted``; 1 where they do not vary at all.
+
+    Examples
+    --------
+    >>> stretch(np.array([4.0, 0.0]), np.array([1.0, 1.0]))
+    array([0.5, 1. ])
+    """
+    own = np.asarray(own, dtype=np.float64)
+    return np.sqrt(np.divide(wanted, own, out=np.ones_like(own), where=own > 1e-100 * wanted))
+
+
 _PREFIX = {np.dtype(np.float64): ("d", ctypes.c_double), np.dtype(np.float32): ("s", ctypes.c_float)}
 
 

@@ -2,8 +2,8 @@
 
 For draws v_s of q(v) = N(m, S) and every bag b with f_s = V_b v_s (docs/mathematics/derivations.md):
 
-    likelihood_s = sum_b log p(T_b | f_s)        its mean is the first term of the bound
-    g, d, r                                      per instance, the sites of :mod:`psimil.inference.sites`
+    likelihood_s = sum_b log p(T_b | f_s)    its mean is the first term of the bound
+    g, d, r                                  per instance, the sites of :mod:`psimil.inference.sites`
     V' g  and  V' diag(d) V + sum_b sign (V_b' r_b)(V_b' r_b)'
 
 At the optimum of q(v), m = V' g and S^-1 = I + the last matrix. One draw at the mean gives Newton's step instead.
@@ -89,9 +89,8 @@ def run_bag_pass(shard: Shard, gp: SparseGP, draws: Draws, *, tilted: bool = Fal
     sites = GaussianSites.empty(len(shard.X), shard.likelihood.chains(shard.labels))
     w, A = shard.instance_weights, gp.whitening if shard.unwhitened(gp) else None
     v = draws if A is None else draws.times(A)  # V = [K_xz, b] A: the same with A v, and sums whitened at the end
-    curvature, gradient = np.zeros((gp.size, gp.size)), np.zeros(gp.size)
+    curvature, gradient, sign = np.zeros((gp.size, gp.size)), np.zeros(gp.size), shard.likelihood.sign(shard.labels)
     likelihood, log_means = np.zeros((len(v.blocks), v.blocks.shape[2])), 0.0
-    sign = shard.likelihood.sign(shard.labels)
     for bags in shard.blocks:
         rows, ranges = bags.rows, v.ranges(shard, bags)
         V, _ = shard.features(gp, bags)
@@ -100,8 +99,7 @@ def run_bag_pass(shard: Shard, gp: SparseGP, draws: Draws, *, tilted: bool = Fal
             likelihood[v.block(shard.first + some.first)] += share
             log_means += of_means
         part, labels = sites.taken(rows), shard.labels.chunk(bags.first, bags.last)
-        signs = sign[bags.first : bags.last]
-        sums = part.curvature.sums(V, w[rows], part.gradient, labels, signs, shard.backend)
+        sums = part.curvature.sums(V, w[rows], part.gradient, labels, sign[bags.first : bags.last], shard.backend)
         curvature, gradient = curvature + sums[0], gradient + sums[1]
     if A is not None:
         curvature, gradient = symmetric(A.T @ curvature @ A), A.T @ gradient
@@ -114,15 +112,16 @@ def _fill_sites(
 ) -> tuple[Array, float]:
     """The sites of some bags, written; the log-likelihood (S,) of each draw, and the sum of log E[p_b / s_b]."""
     rows, labels, likelihood = bags.rows, shard.labels.chunk(bags.first, bags.last), shard.likelihood
-    v = draws.blocks[draws.block(shard.first + bags.first)]
-    f = shard.backend.products(V[rows.start - start : rows.stop - start], v).astype(shard.precision, copy=False)
-    found, log_means = likelihood.derivatives(f, labels), 0.0
-    part = sites_of(found, labels.spread(likelihood.sign(labels).astype(f.dtype)))
+    mean, f = draws.latent(shard.backend, V[rows.start - start : rows.stop - start], shard.first + bags.first)
+    df, w, log_means = f.astype(shard.precision, copy=False), shard.instance_weights[rows], 0.0
+    found = likelihood.derivatives(df + mean.astype(df.dtype), labels)
+    value = np.asarray(found.value @ shard.weights[bags.first : bags.last]) - draws.excess(df, w, found.gradient)
+    part = sites_of(found, labels.spread(likelihood.sign(labels).astype(df.dtype)))
     if tilted:
-        part, tilt = tilted_sites(found, part, f - f.mean(axis=0), labels, likelihood)
-        log_means = float(shard.instance_weights[rows] @ tilt.log_means)
+        part, tilt = tilted_sites(found, part, df, labels, likelihood)
+        log_means = float(w @ tilt.log_means)
     sites.put(rows, part)
-    return np.asarray(found.value @ shard.weights[bags.first : bags.last]), log_means
+    return value, log_means
 
 
 @dataclass(frozen=True)

@@ -59,13 +59,14 @@ def tilted_sums(
     shard: Shard, gp: SparseGP, draws: Draws, sites: GaussianSites, sharing: bool = False
 ) -> tuple[float, float]:
     """The sum of log E_q[p_b / s_b] over the bags of a shard, and its derivative by tau if ``sharing``."""
-    V, v = shard.features(gp, shard.blocks[0])[0], draws.blocks[0]
+    V, _ = shard.features(gp, shard.blocks[0])
 
     def part(bags: BagRange) -> tuple[float, float]:
         labels, slope = shard.labels.chunk(bags.first, bags.last), 0.0
-        f = shard.backend.products(V[bags.rows], v).astype(shard.precision, copy=False)
+        mean, deviations = draws.latent(shard.backend, V[bags.rows], bags.first)
+        df = deviations.astype(shard.precision, copy=False)
+        f, sign = df + mean.astype(df.dtype), shard.likelihood.sign(labels).astype(df.dtype)
         found, some = shard.likelihood.derivatives(f, labels), sites.taken(bags.rows, shard.precision)
-        df, sign = f - f.mean(axis=0), shard.likelihood.sign(labels).astype(f.dtype)
         tilted = tilt(found, some, df, some.curvature.times(df, labels, sign), labels, shard.likelihood)
         if sharing:
             of_bags = np.where(shard.likelihood.separate(labels), 1.0 / len(f), tilted.weights)[:, labels.offsets[:-1]]

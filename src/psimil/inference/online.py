@@ -19,7 +19,6 @@ from psimil.inference.preparation import Supervision
 from psimil.inference.shards import Shard
 from psimil.model.bag_likelihoods import Labels
 from psimil.model.bags import Bags
-from psimil.model.sparse_gp import latent_moments
 from psimil.predictive.aggregates import joined
 from psimil.predictive.calibration import LatentBags
 from psimil.predictive.thresholds import taught
@@ -50,12 +49,9 @@ class Online:
         X = model.scaling.apply(bags.X, model.dtype)
         shard = Shard(X, labels, weights, options.density, options.rule, options.backend)
         with single_threaded_blas():
-            latent = latent_moments(model.gp, model.posterior, X)
-            dependence = None
-            if model.joint or links is not None:
-                mean, variance, dependence = model.dependence(bags, latent, links=links)
-                latent = mean, variance
+            found = model.latent_bags(X, bags.offsets, links, raw=True)
             q = options.algorithm(options, model.seed).more(model.gp, model.posterior, shard, self.weight, self.steps)
+        latent, dependence = (found.mean, found.variance), found.dependence
         new = LatentBags(*latent, bags.offsets, supervision.T, weights, dependence=dependence).weighing()
         unseen = _joined(self.unseen, new)
         model = replace(model, posterior=q, chains=None)

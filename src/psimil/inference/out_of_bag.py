@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from psimil.compute.numpy_backend import NUMPY
 from psimil.foundations.errors import DataWarning
-from psimil.foundations.linalg import floored, multiply_upper, solve_lower
+from psimil.foundations.linalg import floored, multiply_upper, solve_lower, stretch
 from psimil.foundations.logistic import antithetic_draws, softplus
 from psimil.inference.algorithm import Record
 from psimil.inference.options import Options
@@ -34,7 +34,7 @@ from psimil.model.bag_ranges import BagRange, rows_of_bags, split_bags
 from psimil.model.inducing import choose_inducing
 from psimil.model.scaling import Scaling
 from psimil.model.sparse_gp import SparseGP
-from psimil.predictive.aggregates import DRAWS, Dependence, dependence_of, joined, stretch
+from psimil.predictive.aggregates import DRAWS, Dependence, dependence_of, joined
 from psimil.predictive.calibration import LatentBags
 from psimil.predictive.drawn import summed_out
 from psimil.predictive.novelty import Novelty

@@ -35,6 +35,7 @@ Array = NDArray[Any]
 
 FLOOR = 0.1  # smallest eigenvalue of a precision whose prior part is I
 SMALLEST_STEP, GROWTH = 1.0 / 8.0, 0.4  # of a step; and of what is left, for the next one to be larger
+FIRST_TILTED = 0.5  # step
 SLACK = 0.25  # of the error of a bound, by which it may fall on the way to the fixed point
 OF_MEAN, LONGEST = 0.8, 1.0  # share of Newton's step for m that is taken; its root mean square in deviations, at most
 NEAR = 4.0  # times more or less precise than P may C be in any direction for a mean of the two to do
@@ -236,7 +237,7 @@ def climb(
     while True:
         stage, weight, step = last.stage, last.weight, last.step + 1
         if last.unfinished and last.change < stages[stage].enough:
-            yield (last := at(last.posterior, stage + 1, step))
+            yield (last := at(last.posterior, stage + 1, step, FIRST_TILTED))
             continue
         while weight >= SMALLEST_STEP:
             found = at(half_way(last.posterior, *last.target, weight), stage, step, weight)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack
 
-from psimil.compute.numpy_backend import chunk_rows, ordered_map, scratch, single_threaded_blas
+from psimil.compute.numpy_backend import NUMPY, chunk_rows, ordered_map, scratch, single_threaded_blas
 from psimil.foundations.linalg import cholesky, inverse_upper, multiply_upper, nonnegative, solve_lower_right
 from psimil.model.kernels import Kernel
 
@@ -202,39 +202,65 @@ class KernelState:
         return cls(gp, Posterior(np.zeros(gp.size), np.eye(gp.size) / (0.1 / scale)))
 
 
-@single_threaded_blas()
-def latent_moments(gp: SparseGP, posterior: Posterior, X: Array) -> tuple[Array, Array]:
-    """Mean and variance (N,) of f at X (N, D), Eq. (30): mu = V m, s2 = k~ + |V R^-T|^2.
+@dataclass(frozen=True, eq=False)
+class LatentFactors:
+    """Maps features to what q(v) says of f there: f = mean + W e + sqrt(k~) e', e and e' standard normal, Eq. (30).
 
-    When K_zz is well conditioned and there is no residual, one triangular product K_xz (L^-T R^-T) does.
+    When K_zz is well conditioned and there is no residual, one triangular product W = K_xz (L^-T U) does, S = U U'.
     """
-    dtype, rows = X.dtype, chunk_rows(gp.size, X.dtype)
-    mu, s2 = np.empty(len(X)), np.empty(len(X))
-    fused = gp.residual == "projected" and gp.well_conditioned(X.itemsize)
-    M, Z, U, m = len(gp.Z), gp.Z.astype(dtype), posterior.U.astype(dtype), posterior.m.astype(dtype)
-    # K_xz times these two columns gives the mean and, with a constant mean, the last column of W
-    columns = gp.L_inverse_T @ np.column_stack([posterior.m[:M], posterior.U[:M, -1]])
-    T = np.ascontiguousarray(gp.L_inverse_T @ posterior.U[:M, :M], dtype=dtype)
-    columns = columns.astype(dtype)
 
-    def fused_part(start: int) -> None:
-        part = slice(start, start + rows)
-        W = gp.kernel.gram(X[part], Z, out=scratch("W", (len(X[part]), M), dtype))
-        both = W @ columns
-        mu[part] = both[:, 0] + (gp.bias * m[-1] if gp.bias else 0.0)
-        multiply_upper(W, T)
-        s2[part] = np.vecdot(W, W)
+    gp: SparseGP
+    posterior: Posterior
+    dtype: Any
+
+    @cached_property
+    def fused(self) -> bool:
+        """Whether that product keeps enough digits."""
+        return self.gp.residual == "projected" and self.gp.well_conditioned(np.dtype(self.dtype).itemsize)
+
+    @cached_property
+    def _products(self) -> tuple[Array, Array]:
+        """L^-T U without the column of the mean, and what gives the mean of f and that column of W."""
+        M, gp, q = len(self.gp.Z), self.gp, self.posterior
+        columns = gp.L_inverse_T @ np.column_stack([q.m[:M], q.U[:M, -1]])
+        return np.ascontiguousarray(gp.L_inverse_T @ q.U[:M, :M], dtype=self.dtype), columns.astype(self.dtype)
+
+    def __call__(self, X: Array) -> tuple[Array, Array, Array]:
+        """Mean (n,), W (n, M) and k~ (n,) of some rows X (n, D); W lies in scratch memory of this thread."""
+        gp, q, M = self.gp, self.posterior, len(self.gp.Z)
+        W = scratch("W", (len(X), gp.size), self.dtype)
+        if not self.fused:
+            k = gp.residual_variance(X, gp.features(X, out=W))
+            mean = W @ q.m.astype(self.dtype)
+            return mean, multiply_upper(W, q.U.astype(self.dtype)), k
+        T, columns = self._products
+        K = gp.kernel.gram(X, gp.Z.astype(self.dtype, copy=False), out=W[:, :M])
+        both = K @ columns
+        multiply_upper(K, T)
         if gp.bias:
-            s2[part] += np.square(both[:, 1] + gp.bias * U[-1, -1])
+            both += np.array([gp.bias * q.m[-1], gp.bias * q.U[-1, -1]], dtype=self.dtype)
+            W[:, -1] = both[:, 1]
+        return both[:, 0], W, np.zeros(len(X))
 
-    def stable_part(start: int) -> None:
-        part = slice(start, start + rows)
-        W = gp.features(X[part], out=scratch("W", (len(X[part]), gp.size), dtype))
-        k = gp.residual_variance(X[part], W)
-        mu[part] = W @ m
-        multiply_upper(W, U)
-        s2[part] = k + np.vecdot(W, W)
+    @single_threaded_blas()
+    def over(self, X: Array, noise: Array) -> tuple[Array, Array, Array, Array]:
+        """Mean of f (N,) at X (N, D), |W|^2 and k~ (N,), whose sum is its variance, and W e (S, N) for e (M, S)."""
+        rows, (mean, own, rest) = chunk_rows(self.gp.size, self.dtype), np.empty((3, len(X)))
+        deviations = np.empty((noise.shape[1], len(X)), dtype=self.dtype)
 
-    for _ in ordered_map(fused_part if fused else stable_part, range(0, len(X), rows)):
-        pass
-    return mu, s2
+        def part(start: int) -> None:
+            some = slice(start, start + rows)
+            mean[some], W, rest[some] = self(X[some])
+            own[some] = np.vecdot(W, W)
+            if len(deviations):
+                deviations[:, some] = NUMPY.products(W, noise)
+
+        for _ in ordered_map(part, range(0, len(X), rows)):
+            pass
+        return mean, own, rest, deviations
+
+
+def latent_moments(gp: SparseGP, posterior: Posterior, X: Array) -> tuple[Array, Array]:
+    """Mean and variance (N,) of f at X (N, D), Eq. (30): mu = V m, s2 = k~ + |V R^-T|^2."""
+    mean, own, rest, _ = LatentFactors(gp, posterior, X.dtype).over(X, np.empty((gp.size, 0)))
+    return mean, own + rest

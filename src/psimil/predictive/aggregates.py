@@ -86,18 +86,6 @@ def log_std_of_product(log_mean: Array, relative: Array) -> Array:
     return np.asarray(log_mean + 0.5 * (relative + log1mexp(-np.maximum(relative, TINY))))
 
 
-def stretch(own: Array, wanted: Array) -> Array:
-    """What gives deviations of variance ``own`` the variance ``wanted``; 1 where they do not vary at all.
-
-    Examples
-    --------
-    >>> stretch(np.array([4.0, 0.0]), np.array([1.0, 1.0]))
-    array([0.5, 1. ])
-    """
-    own = np.asarray(own, dtype=np.float64)
-    return np.sqrt(np.divide(wanted, own, out=np.ones_like(own), where=own > 1e-100 * wanted))
-
-
 def dependence_of(
     f: Array, variance: Array, offsets: Array, sharing: float = 0.0, log_negatives: Array | None = None
 ) -> Dependence:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,8 +12,9 @@ from scipy.special import logsumexp
 from psimil.foundations.logistic import log1mexp, sigmoid, softplus
 from psimil.model.chains import log_odds
 from psimil.model.shared_labels import total_hazard
-from psimil.predictive.aggregates import BagMoments, Dependence, dependence_of
-from psimil.predictive.moments import InstanceMoments
+from psimil.model.sparse_gp import Posterior, SparseGP
+from psimil.predictive.aggregates import AGGREGATES, BagMoments, Dependence, dependence_of
+from psimil.predictive.moments import Calibration, InstanceMoments
 
 Array = NDArray[Any]
 
@@ -38,6 +40,21 @@ class Drawn(NamedTuple):
     bags: BagMoments
     bounds: Bounds
     novelty: Array | None = None
+
+
+class Latent(NamedTuple):
+    """What q(v) says of some bags: mean and variance (N,) of latent values, and what a prediction asks of them besides.
+
+    Parameters
+    ----------
+    novelty : (N,) of the instances; None where the model knows none.
+    dependence : of the instances of each bag; None where they are taken for independent.
+    """
+
+    mean: Array
+    variance: Array
+    novelty: Array | None = None
+    dependence: Dependence | None = None
 
 
 def from_draws(
@@ -104,3 +121,33 @@ def summed_out(f: Array, links: Array, offsets: Array) -> tuple[Array, Array, De
 def _log_mean(values: Array) -> Array:
     """(N,) log of the mean of e^values over the draws of values (S, N)."""
     return np.asarray(np.minimum(logsumexp(values, axis=0) - np.log(len(values)), 0.0))
+
+
+def joint_std(
+    gp: SparseGP,
+    posterior: Posterior,
+    X: Array,
+    offsets: Array,
+    *,
+    aggregate: str,
+    calibration: Calibration,
+    rng: np.random.Generator,
+    samples: int = 500,
+) -> Array:
+    """(B,) standard deviation of the bag probability under the joint q(f) of each bag, by sampling v.
+
+    Parameters
+    ----------
+    X : (N, D) instances in model coordinates, bag after bag.
+    offsets : (B + 1,).
+    """
+    deviations = posterior.U @ rng.standard_normal((len(posterior.m), samples))
+    std = np.empty(len(offsets) - 1)
+    for b, (start, stop) in enumerate(pairwise(offsets)):
+        part = X[start:stop].astype(np.float64)
+        V = gp.features(part)
+        k = gp.residual_variance(part, V)
+        noise = V @ deviations + np.sqrt(k)[:, None] * rng.standard_normal((len(part), samples))
+        f = (calibration.scale * (V @ posterior.m) + calibration.shift)[:, None] + calibration.spread * noise
+        std[b] = AGGREGATES[aggregate].of_draws(f).std()
+    return std

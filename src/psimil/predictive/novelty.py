@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psimil.compute.numpy_backend import chunk_rows, ordered_map
-from psimil.predictive.aggregates import stretch
+from psimil.foundations.linalg import stretch
 
 Array = NDArray[Any]
 

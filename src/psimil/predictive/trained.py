@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from psimil.compute.numpy_backend import NUMPY, ordered_map, single_threaded_blas
 from psimil.foundations.errors import InputError
 from psimil.foundations.hamiltonian import KEPT, Chains
-from psimil.foundations.linalg import multiply_upper
+from psimil.foundations.linalg import stretch
 from psimil.foundations.logistic import antithetic_draws
 from psimil.foundations.phases import tell
 from psimil.model.bag_order import links_of
@@ -21,9 +21,9 @@ from psimil.model.bag_ranges import BagRange, split_bags
 from psimil.model.bags import Bags
 from psimil.model.context import PARTS, in_context
 from psimil.model.scaling import Scaling
-from psimil.model.sparse_gp import Posterior, SparseGP, latent_moments
-from psimil.predictive.aggregates import AGGREGATES, DRAWS, Dependence, dependence_of, joined, stretch
-from psimil.predictive.drawn import Drawn, from_draws, summed_out
+from psimil.model.sparse_gp import LatentFactors, Posterior, SparseGP
+from psimil.predictive.aggregates import AGGREGATES, DRAWS, Dependence, dependence_of, joined
+from psimil.predictive.drawn import Drawn, Latent, from_draws, joint_std, summed_out
 from psimil.predictive.moments import IDENTITY, Calibration, probabilities
 from psimil.predictive.novelty import Novelty, reverted, widened
 from psimil.predictive.prediction import BagLayout, Prediction
@@ -68,6 +68,9 @@ class TrainedModel:
     context: bool = False
     context_evidence: tuple[float, float] | None = None
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}  # not what is worked out from them
+
     @property
     def n_features(self) -> int:
         """D, of the bags that it is given."""
@@ -103,56 +106,76 @@ class TrainedModel:
         """Mean and variance (N,) of f at instances X (N, D) as the model sees them; calibrated unless ``raw``."""
         if self.context and X.shape[1] != len(self.scaling.location):
             raise InputError("the model sees instances in the context of their bag. Give bags, not instances alone.")
-        mean, variance, _ = self._conditional(X, None, raw=raw)
-        return mean, variance
-
-    def _conditional(
-        self, X: Array, novelty: Novelty | None, latent: tuple[Array, Array] | None = None, *, raw: bool = False
-    ) -> tuple[Array, Array, Array | None]:
-        """Latent mean and variance (N,) of instances X (N, D) and, given how to tell it, their novelty (N,).
-
-        Those of novel instances are drawn to the prior. ``latent`` has mean and variance before that, if at hand.
-        """
         parts = []
         for a in range(0, len(X), ROWS):
-            if len(X) > ROWS and latent is None:
-                tell("instances predicted", a, len(X))
-            rows, new = slice(a, a + ROWS), None
-            x = self.scaling.apply(np.asarray(X[rows]), self.dtype)
-            if latent is None:
-                f = latent_moments(self.gp, self.posterior, x)
-                f = f if raw else self.calibration.apply(*f)
-            else:
-                f = latent[0][rows], latent[1][rows]
-            if novelty is not None:
-                new = novelty.of(x, self.gp.Z)
-                f = reverted(f, (self.prior_mean, self.gp.full_variance(x)), new)
-            parts.append((*f, new))
-        return parts[0] if len(parts) == 1 else joined(parts)
+            x = self.scaling.apply(np.asarray(X[a : a + ROWS]), self.dtype)
+            mean, own, rest, _ = self._factors.over(x, np.empty((self.gp.size, 0)))
+            parts.append((mean, own + rest) if raw else self.calibration.apply(mean, own + rest))
+        return joined(parts)
 
-    def dependence(
-        self, bags: Bags, latent: tuple[Array, Array], draws: int = DRAWS, links: Array | None = None
-    ) -> tuple[Array, Array, Dependence]:
-        """Moments (N,) of latent values, and how those of a bag hang together, by draws of v that all bags share.
+    @cached_property
+    def _factors(self) -> LatentFactors:
+        return LatentFactors(self.gp, self.posterior, np.dtype(self.dtype))
+
+    def instances_at_once(self, draws: int = DRAWS) -> int:
+        """How many instances :meth:`part` is given, about; fewer where there are draws of their latent values."""
+        kept = len(self.draws) if self.by_draws else draws if self.joint else 16
+        return max(ROWS // kept, 1)
+
+    def part(
+        self,
+        X: Array,
+        offsets: Array,
+        links: Array | None = None,
+        *,
+        raw: bool = False,
+        level: float = 0.95,
+        draws: int = DRAWS,
+    ) -> Drawn | Latent:
+        """What the model says of some bags, for :meth:`put_together`.
 
         Parameters
         ----------
-        bags : as the model sees them.
-        latent : mean and variance (N,) of their latent values, calibrated and drawn back as predictions are.
-        links : (N,) J, of :meth:`links`; with them, moments are those of log-odds with neighbours summed out.
+        X : (n, D) instances in model coordinates, bag after bag.
+        offsets : first instance of each bag among them, and n.
+        links : (n,) J between neighbours; None for independent labels.
+        draws : of v, which tell how instances of a bag hang together.
         """
-        noise, (mean, variance) = antithetic_draws(self.gp.size + 1, draws, self.seed), latent
+        if self.by_draws:
+            return self.drawn(X, offsets, links, raw=raw, level=level)
+        return self.latent_bags(X, offsets, raw=raw, draws=draws, novelty=self.novelty)
 
-        def part(some: BagRange) -> tuple[Array, Array, Dependence]:
-            rows, own = some.rows, bags.offsets[some.first : some.last + 1] - some.start
-            V = self.gp.features(self.scaling.apply(np.asarray(bags.stream[rows]), self.dtype))
-            W = multiply_upper(V, self.posterior.U.astype(V.dtype))
-            f = mean[rows] + widened(NUMPY.products(W, noise[:-1]), np.vecdot(W, W), variance[rows], noise[-1])
-            if links is not None:
-                return summed_out(f, links[rows], own)
-            return mean[rows], variance[rows], dependence_of(f, variance[rows], own, self.sharing)
+    def latent_bags(
+        self,
+        X: Array,
+        offsets: Array,
+        links: Array | None = None,
+        *,
+        raw: bool = False,
+        draws: int = DRAWS,
+        novelty: Novelty | None = None,
+    ) -> Latent:
+        """What q(v) says of some bags; with links, of log-odds whose neighbours are summed out.
 
-        return joined(list(ordered_map(part, split_bags(bags.offsets, max(ROWS // draws, 1)))))
+        Parameters
+        ----------
+        X, offsets, links, draws : as of :meth:`part`.
+        novelty : tells which instances are drawn back to the prior; None leaves all as they are.
+        """
+        joint = self.joint or links is not None
+        noise = antithetic_draws(self.gp.size + 1, draws, self.seed) if joint else np.empty((self.gp.size + 1, 0))
+        mean, own, rest, deviations = self._factors.over(X, noise[:-1])
+        (mean, variance), new = (mean, own + rest) if raw else self.calibration.apply(mean, own + rest), None
+        if novelty is not None:
+            new = novelty.of(X, self.gp.Z)
+            mean, variance = reverted((mean, variance), (self.prior_mean, self.gp.full_variance(X)), new)
+        if not joint:
+            return Latent(mean, variance, new)
+        f = mean + widened(deviations, own, variance, noise[-1])
+        if links is not None:
+            mean, variance, dependence = summed_out(f, links, offsets)
+            return Latent(mean, variance, new, dependence)
+        return Latent(mean, variance, new, dependence_of(f, variance, offsets, self.sharing))
 
     def drawn(self, X: Array, offsets: Array, links: Array | None, *, raw: bool = False, level: float = 0.95) -> Drawn:
         """What draws of v say of some bags, those of novel instances widened to the prior.
@@ -182,7 +205,6 @@ class TrainedModel:
         n_samples: int = 1000,
         level: float = 0.95,
         joint: bool = False,
-        latent: tuple[Array, Array] | None = None,
         rng: np.random.Generator | None = None,
     ) -> Prediction:
         """Bag and instance probabilities with uncertainty.
@@ -194,45 +216,44 @@ class TrainedModel:
         expectation : "quadrature", or "sample" as in the paper; None is the model's own.
         level : mass of the credible intervals.
         joint : also compute the bag's standard deviation with the correlation between its instances kept.
-        latent : what :meth:`latent` gives for the instances, if it is at hand.
         rng : of the draws of "sample" and ``joint``; None begins them with the model's seed.
         """
         with single_threaded_blas():
             bags, rng = self.seen(bags), np.random.default_rng(self.seed) if rng is None else rng
-            if self.by_draws:
-                found = self._from_draws(bags, raw=raw, level=level)
-                return replace(found, joint_std=found.std) if joint else found
-            mean, variance, novelty = self._conditional(bags.stream, self.novelty, latent, raw=raw)
-            together = None
-            if self.joint:
-                together = self.dependence(bags, (mean, variance), n_samples if joint else DRAWS)[2]
-            found = self.assemble(
-                bags, (mean, variance), expectation, n_samples=n_samples, level=level, rng=rng, dependence=together
-            )
-            found = replace(found, instance_novelty=novelty)
+            links, draws, parts = self.links(bags), n_samples if joint else DRAWS, list[Drawn | Latent]()
+
+            def part(some: BagRange) -> Drawn | Latent:
+                x = self.scaling.apply(np.asarray(bags.stream[some.rows]), self.dtype)
+                own, J = (
+                    bags.offsets[some.first : some.last + 1] - some.start,
+                    None if links is None else links[some.rows],
+                )
+                return self.part(x, own, J, raw=raw, level=level, draws=draws)
+
+            ranges = split_bags(bags.offsets, self.instances_at_once(draws))
+            for some, found in zip(ranges, (map if len(ranges) == 1 else ordered_map)(part, ranges), strict=True):
+                parts.append(found)
+                if bags.n_instances > ROWS:
+                    tell("instances predicted", some.stop, bags.n_instances)
+            prediction = self.put_together(bags, parts, expectation, n_samples=n_samples, level=level, rng=rng)
             if not joint:
-                return found
-            if self.joint:
-                return replace(found, joint_std=found.std)
+                return prediction
+            if self.joint or self.by_draws:
+                return replace(prediction, joint_std=prediction.std)
             X, how = self.scaling.apply(bags.X, self.dtype), IDENTITY if raw else self.calibration
             given = (self.gp, self.posterior, X, bags.offsets)
             std = joint_std(*given, aggregate=self.aggregate, calibration=how, rng=rng, samples=n_samples)
-            return replace(found, joint_std=std)
+            return replace(prediction, joint_std=std)
 
-    def _from_draws(self, bags: Bags, *, raw: bool, level: float) -> Prediction:
-        links = self.links(bags)
-
-        def part(some: BagRange) -> Drawn:
-            x = self.scaling.apply(np.asarray(bags.stream[some.rows]), self.dtype)
-            own, J = bags.offsets[some.first : some.last + 1] - some.start, None if links is None else links[some.rows]
-            return self.drawn(x, own, J, raw=raw, level=level)
-
-        ranges = split_bags(bags.offsets, max(ROWS // len(self.draws), 1))
-        return self.put_together(bags, list(ordered_map(part, ranges)), level)
-
-    def put_together(self, bags: BagLayout | Bags, parts: list[Drawn], level: float = 0.95) -> Prediction:
-        """The prediction from what :meth:`drawn` says of some bags at a time, in their order."""
-        found = joined(parts)
+    def put_together(
+        self, bags: BagLayout | Bags, parts: Sequence[Drawn | Latent], expectation: str | None = None, **how: Any
+    ) -> Prediction:
+        """The prediction from what :meth:`part` says of bags part by part, in order; ``how`` is of :meth:`assemble`."""
+        found, level = joined(parts), how.get("level", 0.95)
+        if isinstance(found, Latent):
+            latent = (found.mean, found.variance)
+            prediction = self.assemble(bags, latent, expectation, dependence=found.dependence, **how)
+            return replace(prediction, instance_novelty=found.novelty)
         return Prediction(
             bags.names, bags.offsets, bags.rows, found.mean, found.variance, found.instances, found.bags,
             self.aggregate, self.threshold, self.instance_threshold, level, instance_novelty=found.novelty,
@@ -260,33 +281,3 @@ class TrainedModel:
             margin=None if self.referral is None else self.referral.margin,
             log_odds_moments=None if dependence is None else (dependence.centre, dependence.width),
         )  # fmt: skip
-
-
-def joint_std(
-    gp: SparseGP,
-    posterior: Posterior,
-    X: Array,
-    offsets: Array,
-    *,
-    aggregate: str,
-    calibration: Calibration,
-    rng: np.random.Generator,
-    samples: int = 500,
-) -> Array:
-    """(B,) standard deviation of the bag probability under the joint q(f) of each bag, by sampling v.
-
-    Parameters
-    ----------
-    X : (N, D) instances in model coordinates, bag after bag.
-    offsets : (B + 1,).
-    """
-    deviations = posterior.U @ rng.standard_normal((len(posterior.m), samples))
-    std = np.empty(len(offsets) - 1)
-    for b, (start, stop) in enumerate(pairwise(offsets)):
-        part = X[start:stop].astype(np.float64)
-        V = gp.features(part)
-        k = gp.residual_variance(part, V)
-        noise = V @ deviations + np.sqrt(k)[:, None] * rng.standard_normal((len(part), samples))
-        f = (calibration.scale * (V @ posterior.m) + calibration.shift)[:, None] + calibration.spread * noise
-        std[b] = AGGREGATES[aggregate].of_draws(f).std()
-    return std
