@@ -26,7 +26,7 @@ FACTS = {
     "experiment", "protocol", "model", "preset", "split", "repeat", "cnn", "n_features", "n_inducing", "alpha", "beta",
     "n_train", "seconds", "task", "measured_on", "n_test", "threshold",
 }  # fmt: skip
-OURS = {"standardize", "aggregate", "kernel", "passes", "select_accuracy"}
+OURS = {"standardize", "aggregate", "sharing", "coupling", "context", "kernel", "passes", "select_accuracy"}
 SCORES = {f"{level}_{name}" for level in ("bag", "instance") for name in NAMES}
 SCORES |= {f"{level}_{name}" for level in ("instance", "middle") for name in INSIDE}
 SMALL = {"n_inducing": 10}

@@ -68,6 +68,9 @@ def _gp(cls: type[PsiVGPMIL], preset: str | None = None, **more: Any) -> Callabl
 REGISTRY: dict[str, Entry] = {
     "vgpmil": Entry("VGPMIL", "default", _gp(VGPMIL)),
     "gvgpmil": Entry("G-VGPMIL", "default", _gp(GVGPMIL)),
+    "vgpmil-sampled": Entry("VGPMIL, sampled", "default", _gp(VGPMIL, posterior="sampled")),
+    "vgpmil-chain": Entry("VGPMIL, labels in chains", "default", _gp(VGPMIL, labels="chain")),
+    "vgpmil-context": Entry("VGPMIL, context chosen", "default", _gp(VGPMIL, context="auto")),
     "vgpmil-paper": Entry("VGPMIL", "paper", _gp(VGPMIL, "paper")),
     "gvgpmil-paper": Entry("G-VGPMIL", "paper", _gp(GVGPMIL, "paper")),
     "vgpmil-bound": Entry("VGPMIL", "paper, bound", _gp(VGPMIL, "paper", **BOUND)),
