@@ -58,6 +58,8 @@ def log_passes() -> Callback:
 def log_fit(estimator: PsiVGPMIL, *, evaluation: tuple[Any, Any] | None = None) -> None:
     """Log what came of a fit to the MLflow run that is active: parameters, bound, out-of-bag scores and model card.
 
+    A run takes one fit: MLflow refuses other values of parameters that it has.
+
     Parameters
     ----------
     estimator : fitted; one that was loaded knows its parameters and thresholds, but no scores.
