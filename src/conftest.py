@@ -1,8 +1,11 @@
 """What examples in docstrings may count on: an empty folder of their own, in which they write and read."""
 
+import os
 from pathlib import Path
 
 import pytest
+
+os.environ |= {"MLFLOW_ALLOW_FILE_STORE": "true", "MLFLOW_DISABLE_TELEMETRY": "true"}  # before anyone imports MLflow
 
 
 @pytest.fixture(autouse=True)

@@ -1,6 +1,7 @@
 """What tests of several modules need: files to write, one thread for torch, a browser, a count of what was tried."""
 
 import contextlib
+import os
 import sys
 from importlib.util import find_spec
 
@@ -8,6 +9,8 @@ import numpy as np
 import pytest
 
 from counting import Counting, faults, pytest_runtest_makereport, tried  # noqa: F401
+
+os.environ |= {"MLFLOW_ALLOW_FILE_STORE": "true", "MLFLOW_DISABLE_TELEMETRY": "true"}  # before anyone imports MLflow
 
 
 def pytest_configure(config):

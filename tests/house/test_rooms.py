@@ -29,7 +29,7 @@ NEIGHBOURS = {
     "cluster": CORE | {"files", "store", "paper"},
     "estimators": CORE | {"version", "files", "store", "cluster", "paper"},
     "results": CORE | {"version", "files", "data", "estimators"},
-    "export": CORE | {"version", "files", "estimators", "results"},
+    "export": CORE | {"version", "files", "data", "estimators", "results"},
     "figures": {"foundations", "model", "files", "results"},
     "paper.baselines": {"foundations", "model", "estimators"},
     "paper.experiments": CORE

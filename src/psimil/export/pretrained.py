@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 
 from psimil.estimators.psi_vgpmil import PsiVGPMIL
 from psimil.estimators.stored import CONFIG, WEIGHTS, facts_of
@@ -61,16 +62,47 @@ def save_pretrained(estimator: PsiVGPMIL, folder: str | os.PathLike[str]) -> Non
     >>> bool((again.predict_proba(bags) == clf.predict_proba(bags)).all())
     True
     """
+    target = empty_folder(folder)
+    estimator.save(target / WEIGHTS)
+    card = card_text(estimator, target / WEIGHTS).encode("utf-8", "backslashreplace")
+    config = json.dumps(facts_of(estimator), indent=2).encode()
+    atomic_write(target / "README.md", lambda stream: stream.write(card))
+    atomic_write(target / CONFIG, lambda stream: stream.write(config))
+
+
+def empty_folder(folder: str | os.PathLike[str]) -> Path:
+    """The folder, which is made if need be; refused where there is something in it.
+
+    Examples
+    --------
+    >>> empty_folder("mine").is_dir()
+    True
+    """
     target = as_path(folder, "folder")
     with explained(target):
         target.mkdir(parents=True, exist_ok=True)
         if any(target.iterdir()):
             raise OutputError(f"cannot write {target}: it is not empty. Name another folder.")
-    estimator.save(target / WEIGHTS)
-    card = model_card(estimator, target / WEIGHTS)
+    return target
+
+
+def card_text(estimator: PsiVGPMIL, file: Path | None = None) -> str:
+    """The model card as hubs and trackers show it, in Markdown; it names neither features nor bags.
+
+    Parameters
+    ----------
+    estimator : fitted.
+    file : the model file, whose SHA-256 the card begins to tell; None leaves that out.
+
+    Examples
+    --------
+    >>> from psimil import VGPMIL, datasets
+    >>> bags, y, _ = datasets.make_bags(n_bags=8, seed=1)
+    >>> clf = VGPMIL(n_inducing=4, max_iter=2, tol=0.0, random_state=0).fit(bags, y)
+    >>> "# VGPMIL" in card_text(clf).splitlines()
+    True
+    """
+    card = model_card(estimator, file)
     rows = "\n".join(f"| {name} | {value.replace('|', '/')} |" for name, value in card.items())
     known = {name: card[name] for name in ("model", "training", "features")}
-    card_text = CARD.format(rows=rows, **known).encode("utf-8", "backslashreplace")
-    config = json.dumps(facts_of(estimator), indent=2).encode()
-    atomic_write(target / "README.md", lambda stream: stream.write(card_text))
-    atomic_write(target / CONFIG, lambda stream: stream.write(config))
+    return CARD.format(rows=rows, **known)
