@@ -65,8 +65,8 @@ coverage: $(DEV)  ## All tests but the slow ones, with branch coverage
 bench: $(DEV)  ## Run every benchmark; each ends with one JSON line
 	@set -e; for script in benchmarks/bench_*.py; do echo "== $$script"; $(BIN)/python "$$script"; done
 
-reproduction: $(DEV)  ## Write docs/results/reproduction.md from results/
-	$(BIN)/python scripts/write_reproduction.py results docs/results/reproduction.md
+reproduction: $(DEV)  ## Write the pages of the reproduction and the README's table from results/
+	$(BIN)/python scripts/write_reproduction.py results docs/results README.md
 
 scaling: $(DEV)  ## Write the table of docs/results/scaling.md from results/benchmarks.jsonl
 	$(BIN)/python scripts/write_benchmarks.py results/benchmarks.jsonl docs/results/scaling.md

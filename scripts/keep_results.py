@@ -1,8 +1,8 @@
-"""Keep what a finished run says, without its predictions: rows of fits, settings, and figures without data in them.
+"""Keep what a finished run says, without its predictions: rows of fits, splits, settings, figures without data in them.
 
 Run from the root of a checkout: ``python scripts/keep_results.py RUNS RESULTS --data DIR``.
 RUNS holds the run directories of ``psimil reproduce``; ``scripts/write_reproduction.py`` turns RESULTS into
-docs/results/reproduction.md.
+the pages docs/results/reproduction.md and reproduction-record.md.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pandas as pd
 from psimil.datasets import authors_mnist_bags, load_cq500, load_mnist, load_musk1, load_musk2, load_rsna
 from psimil.paper.experiments.plans import EXPERIMENTS
 
-FILES = ("fits.csv", "config.json", "environment.json")
+FILES = ("fits.csv", "splits.csv", "config.json", "environment.json")
 FIGURES = ("bars-*", "time-auc-*", "referral-*", "reliability-*")  # no picture of an instance
 
 

@@ -1,6 +1,7 @@
-"""Write docs/results/reproduction.md and its record from committed result files; no score in them is typed by hand.
+"""Write docs/results/reproduction.md, its record and a table of the README from committed result files.
 
-Run from the root of a checkout: ``python scripts/write_reproduction.py results docs/results``.
+Run from the root of a checkout: ``python scripts/write_reproduction.py results docs/results README.md``. No score in
+them is typed by hand.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+from marked import put
 from reproduction import answer, record
 
 TEXTS = Path(__file__).with_name("reproduction")
@@ -17,13 +19,14 @@ PAGES = {"reproduction.md": ("answer.md", answer.blocks), "reproduction-record.m
 
 
 def main() -> None:
-    """Fill both texts with tables."""
-    results, folder = map(Path, sys.argv[1:3])
+    """Fill both texts with tables, and the README's."""
+    results, folder, readme = map(Path, sys.argv[1:4])
     for page, (text, blocks) in PAGES.items():
         filled = (TEXTS / text).read_text(encoding="utf-8")
         for name, block in blocks(results).items():
             filled = filled.replace(f"<!-- {name} -->", block.strip())
         (folder / page).write_text(filled.rstrip() + "\n", encoding="utf-8")
+    put(readme, "slices", answer.first_screen(results))
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import pandas as pd
 
 from psimil.paper.experiments.paper_numbers import paper_table
 from psimil.paper.experiments.summary import difference_in_words, paired_tests
+from psimil.paper.experiments.trial_data import TO_RSNA
 from reproduction.record import cell, read, table
 
 OURS = "VGPMIL"
@@ -16,6 +17,7 @@ DATA = {"musk1": "MUSK1", "musk2": "MUSK2", "mnist-pca": "MNIST, 30 components",
         "ich": "ICH"}  # fmt: skip
 SLICES = {"instance_auc": "slice AUC", "instance_auc_within_bags": "within scans", "instance_f1": "F1"}
 READERS = (OURS, "VGPMIL, labels in chains", "Attention MIL", "Smooth attention MIL", "Attention CNN (stored)")
+NAMES = {OURS: "`VGPMIL()`", "VGPMIL, labels in chains": '`VGPMIL(labels="chain")`'}
 PRINTED = {"musk1": 6, "musk2": 7, "mnist-pca": 4, "mnist-raw": 5}
 LARGEST = 200  # inducing points of the paper's largest models
 
@@ -121,6 +123,18 @@ def commits(results: Path) -> str:
     """The commit that measured."""
     found = {json.loads(path.read_text())["commit"][:10] for path in sorted(results.glob("*/config.json"))}
     return ", ".join(f"`{commit}`" for commit in sorted(found))
+
+
+def first_screen(results: Path) -> str:
+    """Scans of another hospital, for the first screen of the README."""
+    rows = nested(results, "ich")
+    assert rows is not None
+    part = rows[rows["task"] == TO_RSNA]
+    shown = {"bag_auc": "scan AUC", "bag_log_loss": "scan log-loss"} | SLICES
+    body = [[NAMES.get(model, model), *("" if part.loc[part["model"] == model, score].isna().all() else
+             f"{part.loc[part['model'] == model, score].mean():.3f}" for score in shown)]
+            for model in READERS[:4]]  # fmt: skip
+    return table(["", *shown.values()], body).strip()
 
 
 def blocks(results: Path) -> dict[str, str]:

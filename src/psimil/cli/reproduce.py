@@ -125,7 +125,9 @@ def _possible(shell: Shell, name: str, protocols: tuple[str, ...], data: Path | 
     """The protocols; of all three on ICH, only nested unless the user has the training files that the others need."""
     if name != "ich" or len(protocols) == 1 or (data is not None and any(data.glob("RSNA_*/train"))):
         return protocols
-    shell.say("ich: paper and published are left out, they need RSNA training files (docs/results/reproduction.md).")
+    shell.say(
+        "ich: paper and published are left out, they need RSNA training files (docs/results/reproduction-record.md)."
+    )
     return ("nested",)
 
 

@@ -1,6 +1,6 @@
 """Named settings: the paper's text and the authors' published code.
 
-docs/mathematics/derivations.md lists them setting by setting, docs/results/reproduction.md has their scores.
+docs/mathematics/derivations.md lists them setting by setting, docs/results/reproduction-record.md has their scores.
 """
 
 from __future__ import annotations
