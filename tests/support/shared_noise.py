@@ -69,3 +69,11 @@ def negative(f, offsets, tau):
     """(S, B) P(all y = 0) of bags at f (S, N), in doubles."""
     parts = np.split(np.logaddexp(0.0, f), offsets[1:-1], axis=1)
     return np.exp(-np.stack([(a ** (1.0 / (1.0 - tau))).sum(axis=1) ** (1.0 - tau) for a in parts], axis=1))
+
+
+def copies(seed=0, bags=60, most=20):
+    """Arrays (n, 2) of near copies of one instance, more of them in some bags than in others, and labels of bags."""
+    rng, y = np.random.default_rng(seed), np.arange(bags) % 2
+    sizes, means = rng.integers(1, most + 1, bags), rng.normal(size=(bags, 2))
+    means[:, 0] += 2.0 * y - 1.0
+    return [mean + 0.05 * rng.normal(size=(n, 2)) for mean, n in zip(means, sizes, strict=True)], y
