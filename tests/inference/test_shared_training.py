@@ -13,8 +13,8 @@ from psimil.foundations.errors import InputError
 from psimil.foundations.logistic import antithetic_draws
 from psimil.inference import evidence, kernel_learning, training
 from psimil.inference.draws import Draws
-from psimil.inference.evidence import NaturalSites, evidence_gradient, settled
-from psimil.inference.kernel_learning import SHARING_PRICE, SHARING_UNIT, Profile, learn_kernel
+from psimil.inference.evidence import NaturalSites, evidence_gradient, noise_of, settled
+from psimil.inference.kernel_learning import SHARING_PRICE, SHARING_UNIT, Profile, Search, learn_kernel
 from psimil.inference.variational import iterate_at, newton
 from psimil.model.densities import SmoothLaplace
 from psimil.model.shared_labels import MOST_SHARING
@@ -31,9 +31,9 @@ def shared(**parameters):
 
 
 @cache
-def data(bags=200):
-    """Bags of one to forty near copies, and labels that depend on what they are copies of."""
-    X, y = copies(0, bags=bags, most=40)
+def data(bags=160):
+    """Bags of one to twenty near copies, and labels that depend on what they are copies of."""
+    X, y = copies(0, bags=bags)
     return Bags.from_list(X), y
 
 
@@ -59,7 +59,7 @@ def at_rest(problem, gp, noise, tau=None):
 
 
 @pytest.mark.usefixtures("to_the_end")
-@pytest.mark.parametrize("tau", [0.0, 0.1, 0.3, 0.5])
+@pytest.mark.parametrize("tau", [0.0, 0.2, 0.5])
 def test_the_slope_by_tau_is_that_of_the_estimate_with_sites_and_posterior_taken_along(tau):
     """Within 0.04 nats, as the gradient by the kernel is; bags count as often as their weights say."""
     weights = np.linspace(0.5, 2.0, 20)
@@ -130,6 +130,9 @@ def test_a_search_leaves_tau_within_its_range(monkeypatch, price, expected):
     problem, gp = make(5, (1,) * 20, M=4, bias=2.0, residual="projected")
     found = learn_kernel(problem, gp, 0, sharing=True)
     assert found.sharing == pytest.approx(expected, abs=1e-12)
+    begun = at_rest(problem, gp, noise_of(gp, 0), 0.5)
+    on = Search(problem, noise_of(gp, 0), lambda _: False, 20, 4, sharing=True).run(gp, begun).iterate
+    assert on.sharing == pytest.approx(expected, abs=1e-12)
     fixed = learn_kernel(problem, gp, 0, sharing=True, fixed=True)
     assert (fixed.sharing, fixed.gp.kernel) == (found.sharing, gp.kernel)
 
@@ -197,14 +200,15 @@ def test_ways_of_running_agree(settings):
 
 
 def test_a_streamed_fit_is_nearly_that_in_memory(monkeypatch):
-    expected, taken, out_of_bag = fitted(), [], training.out_of_bag
+    """With one kernel: a streamed search for another has other draws."""
+    expected, taken, out_of_bag = fitted(hyperparameters=None), [], training.out_of_bag
     monkeypatch.setattr(training, "LARGE", 0)
     monkeypatch.setattr(training, "out_of_bag", lambda *of, **how: taken.append(of[1]) or out_of_bag(*of, **how))
     bags, y = data()
-    found = shared(chunk_size=200).fit(bags, y)
+    found = shared(chunk_size=200, hyperparameters=None).fit(bags, y)
     assert taken[0].labels.sharing == found.model_.sharing
     assert found.label_posterior_ is None
-    assert found.model_.sharing == pytest.approx(expected.model_.sharing, abs=0.05)
+    assert found.model_.sharing == pytest.approx(expected.model_.sharing, abs=0.1)
     np.testing.assert_allclose(found.predict_proba(bags), expected.predict_proba(bags), atol=0.03)
     np.testing.assert_allclose(found.out_of_bag_.prediction.prob, expected.out_of_bag_.prediction.prob, atol=0.06)
 
@@ -212,7 +216,7 @@ def test_a_streamed_fit_is_nearly_that_in_memory(monkeypatch):
 def test_minibatches_and_a_warm_start_share_as_much():
     bags, y = data()
     found = shared().fit(bags, y, batch_bags=50)
-    assert found.model_.sharing == pytest.approx(fitted().model_.sharing, abs=0.05)
+    assert found.model_.sharing == pytest.approx(fitted().model_.sharing, abs=0.1)
     np.testing.assert_allclose(found.predict_proba(bags), fitted().predict_proba(bags), atol=0.1)
     again = shared(warm_start=True).fit(bags, y).fit(bags, y)
     assert again.model_.sharing == pytest.approx(fitted().model_.sharing, abs=0.25)
@@ -224,15 +228,15 @@ class Interrupted(Exception):
 
 def test_a_fit_that_was_interrupted_goes_on_with_its_tau(tmp_path):
     bags, y = data()
-    whole = shared().fit(bags, y, checkpoint=tmp_path / "whole")
+    whole = shared(max_iter=3).fit(bags, y, checkpoint=tmp_path / "whole")
 
     def stop(row):
         if row["stage"] == "fit" and row["iteration"] == 2:
             raise Interrupted
 
     with pytest.raises(Interrupted):
-        shared().fit(bags, y, checkpoint=tmp_path / "part", callbacks=[stop])
-    again = shared().fit(bags, y, checkpoint=tmp_path / "part")
+        shared(max_iter=3).fit(bags, y, checkpoint=tmp_path / "part", callbacks=[stop])
+    again = shared(max_iter=3).fit(bags, y, checkpoint=tmp_path / "part")
     assert again.model_.sharing == whole.model_.sharing > 0.4
     np.testing.assert_array_equal(again.predict_proba(bags), whole.predict_proba(bags))
 
