@@ -240,18 +240,19 @@ def test_an_encrypted_cluster_lets_in_those_with_a_certificate(stored, security,
             connect(address)
 
 
-@pytest.mark.parametrize("context", [None, "bag"])
-def test_predictions_have_the_bits_of_one_process(client, stored, monkeypatch, context):
+@pytest.mark.parametrize(("context", "sharing"), [(None, 0.0), ("bag", 0.0), (None, 0.6)])
+def test_predictions_have_the_bits_of_one_process(client, stored, monkeypatch, context, sharing):
     from psimil import VGPMIL
     from psimil.compute import numpy_backend
     from psimil.predictive import trained
 
     memory, store, y = stored
     settings = {"n_inducing": 6, "max_iter": 5, "tol": 0, "random_state": 0, "calibrate": True, "context": context}
-    model = VGPMIL(**settings).fit(memory, y).model_
+    model = replace(VGPMIL(**settings).fit(memory, y).model_, sharing=sharing)
     monkeypatch.setattr(numpy_backend, "CHUNK_BYTES", 64)  # chunks of 64 rows here, one on a worker
     monkeypatch.setattr(trained, "ROWS", 16 * 200)
     expected = model.predict(memory)
+    assert sharing == 0 or np.abs(expected.prob - replace(model, sharing=0.0).predict(memory).prob).max() > 1e-3
     for bags in (memory, store):
         found = predict_bags(model, bags, client)
         for name in ("latent_mean", "latent_variance", "prob", "std"):

@@ -150,6 +150,10 @@ def test_what_cannot_be_trained_is_refused():
     ):
         with pytest.raises(InputError, match=message):
             GPHead.of(VGPMIL(n_inducing=5, hyperparameters=None, random_state=0, **settings).fit(BAGS, Y))
+    sharing = VGPMIL(n_inducing=5, hyperparameters=None, random_state=0).fit(BAGS, Y)
+    sharing.model_ = replace(sharing.model_, sharing=0.5)
+    with pytest.raises(InputError, match="FittedHead takes any model"):
+        GPHead.of(sharing)
     head, batch = GPHead.start(BAGS, Y, n_inducing=5), batch_of()
     with pytest.raises(InputError, match="labels of bags must be 0 or 1"):
         head.compute_loss(batch["Y"] + 1, batch["X"], batch["mask"])

@@ -1,5 +1,6 @@
 """Joint training: moments, bound and gradient against the NumPy model, and a CNN that the bound teaches."""
 
+from dataclasses import replace
 from itertools import islice
 
 import numpy as np
@@ -30,6 +31,8 @@ def test_other_models_are_refused():
     linked = VGPMIL(n_inducing=5, labels="chain", random_state=0).fit(bags, y).model_
     with pytest.raises(InputError, match=r'joint training needs labels="independent", as its bound does'):
         train_jointly(None, linked, [], [])
+    with pytest.raises(InputError, match=r'joint training needs labels="independent", as its bound does'):
+        train_jointly(None, replace(linked, coupling=0.0, sharing=0.5), [], [])
 
 
 def scans_with_blobs(count, seed):
