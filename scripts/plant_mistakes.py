@@ -183,6 +183,8 @@ MISTAKES = [
             "return (bag // self.group) % len(self.blocks)", "return 0", "draws"),
     Mistake("groups counted from the start of a shard", "inference/bag_pass.py",
             "rows.stop - start], shard.first + bags.first)", "rows.stop - start], bags.first)", "draws"),
+    Mistake("tiny probabilities added up whatever labels share", "predictive/aggregates.py",
+            "(0.0 if dependence is None else dependence.log_share)", "0.0", "shared_predictions"),
     Mistake("latent values of few draws as they are", "inference/draws.py",
             "if self.root is not None:\n            own", "if self.root is None:\n            own", "draws"),
     Mistake("error of a bound with what stretching fixes", "inference/draws.py",

@@ -6,6 +6,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from scipy.special import ndtri
 
 from model_files import put_together, take_apart
 from psimil import RBF, VGPMIL, Bags, PsiVGPMIL
@@ -15,13 +16,14 @@ from psimil.foundations.logistic import antithetic_draws
 from psimil.inference.draws import Draws
 from psimil.inference.out_of_bag import leave_out
 from psimil.inference.variational import Stage, climb, newton
-from psimil.predictive.aggregates import dependence_of
+from psimil.predictive.aggregates import NoisyOr, dependence_of
 from psimil.predictive.calibration import bag_log_likelihoods
-from psimil.predictive.moments import Calibration
+from psimil.predictive.moments import Calibration, instance_moments
 from shared_noise import copies, make_shared, negative
 
 SETTINGS = {"n_inducing": 6, "kernel": RBF(3.0, 1.5), "max_iter": 6, "tol": 0.0, "random_state": 0}
-TAUS = [0.0, 0.3, 0.7, 0.95]
+TAUS = [0.0, 0.3, 0.7, 0.8]
+STRATIFIED = ndtri((np.arange(128) + 0.5) / 128)
 close = np.testing.assert_allclose
 
 
@@ -55,6 +57,16 @@ def sampled(model):
 
 
 # ---------------------------------------------------------------- what bags are
+
+
+@pytest.mark.parametrize("level", [-20.0, -23.0, -25.0, -27.0, -30.0, -33.0, -36.0, -39.0, -300.0])
+def test_probabilities_too_small_for_a_product_share_noise_too(level):
+    """Instances that are equal: A = n^(1 - tau) a, on either side of the place where 1 - P0 loses its digits."""
+    f, n, tau = level + 0.2 * STRATIFIED[:, None] * np.ones(100), 100, 0.8
+    offsets, variance = np.array([0, n]), np.full(n, 0.04)
+    instances = instance_moments(np.full(n, level), variance)
+    found = NoisyOr().moments(instances, offsets, dependence_of(f, variance, offsets, tau))
+    assert found.log_odds[0] == pytest.approx(instances.log_odds[0] + (1 - tau) * np.log(n), abs=0.02)
 
 
 @pytest.mark.parametrize("tau", TAUS)
@@ -200,13 +212,13 @@ def test_a_file_from_before_noise_was_shared_has_independent_labels(tmp_path):
         PsiVGPMIL.load(tmp_path / "new")
 
 
-@pytest.mark.parametrize("tau", [float("nan"), 1.0, 0.951, -0.1, "x", None, True, [0.5]])
+@pytest.mark.parametrize("tau", [float("nan"), 1.0, 0.801, -0.1, "x", None, True, [0.5]])
 def test_a_file_with_a_tau_that_is_none_is_refused(tmp_path, tau):
     fitted().save(tmp_path / "model")
     tensors, text = take_apart((tmp_path / "model").read_bytes())
     text["model"]["sharing"] = tau
     (tmp_path / "broken").write_bytes(put_together(tensors, text))
-    with pytest.raises(ModelFileError, match=r"sharing must be a number between 0 and 0\.95"):
+    with pytest.raises(ModelFileError, match=r"sharing must be a number between 0 and 0\.8"):
         PsiVGPMIL.load(tmp_path / "broken")
 
 

@@ -91,19 +91,24 @@ def noisy_or_of(instances: Estimate, draws: Term | None, sharing: float) -> Esti
     log_p, log_q, spread = instances
     total = log_q.over("Sum", 0, keep=True)
     relative = log1p(spread * (log_q * -2.0).at_most(650.0).apply("Exp")).over("Sum", 0, keep=True)
-    of_bag = (total * 2.0).apply("Exp") * expm1(relative.at_most(700.0))
+    of_bag, log_share = (total * 2.0).apply("Exp") * expm1(relative.at_most(700.0)), None
     if draws is not None:
-        total, of_bag = _corrected(total, relative, log_q.over("Min", 0, keep=True), draws, sharing)
+        total, of_bag, log_share = _corrected(total, relative, log_q.over("Min", 0, keep=True), draws, sharing)
     positive = log1mexp(total)
     top = log_p.over("Max", 0, keep=True)
-    added = top + (log_p - top).apply("Exp").over("Sum", 0, keep=True).apply("Log")
-    positive = (total > -1e-14).where(added, positive)
+    added = (log_p - top).apply("Exp").over("Sum", 0, keep=True).apply("Log")
+    if log_share is not None:
+        added = (added + log_share).at_least(0.0)
+    positive = (total > -1e-10).where(top + added, positive)
     largest = positive.apply("Exp") * -expm1(positive)
     return Estimate(positive, total, of_bag.at_most(largest))
 
 
-def _corrected(total: Term, relative: Term, most: Term, draws: Term, sharing: float) -> tuple[Term, Term]:
-    """(1,) log P(0) and the variance of the bag, what draws say corrected by what is known of single instances."""
+def _corrected(total: Term, relative: Term, most: Term, draws: Term, sharing: float) -> tuple[Term, Term, Term]:
+    """(1,) log P(0) and the variance of the bag, what draws say corrected by what is known of single instances.
+
+    And the log of the part of the sum of tiny probabilities that shared noise leaves.
+    """
     risk = softplus(draws)
     sums = _total_hazard(risk, sharing)  # (1, S)
     lowest, least = risk.over("Min", 1, keep=True), sums.over("Min", 1, keep=True)
@@ -120,7 +125,9 @@ def _corrected(total: Term, relative: Term, most: Term, draws: Term, sharing: fl
     error = _finite(total - log_apart)
     of_std = _finite(_log_std(total, relative) - _log_std(log_apart, own_relative))
     joint = (log_negative + weight * error).at_least(total).at_most(most)
-    return joint, ((log_std + weight * of_std) * 2.0).apply("Exp")
+    added = risk.over("Mean", 1, keep=True).over("Sum", 0, keep=True).over("Sum", 1)
+    log_share = sums.over("Mean", 1).at_least(TINY).apply("Log") - added.at_least(TINY).apply("Log")
+    return joint, ((log_std + weight * of_std) * 2.0).apply("Exp"), log_share
 
 
 def _total_hazard(hazards: Term, sharing: float) -> Term:

@@ -38,7 +38,7 @@ from psimil.model.densities import Density, HyperbolicSecant
 
 Array = NDArray[Any]
 
-MOST_SHARING = 0.95  # the largest tau of a model
+MOST_SHARING = 0.8  # the largest tau of a model; with more, estimates of log p(T) are wrong by more than .1 nats a bag
 
 
 class _Hazards(NamedTuple):

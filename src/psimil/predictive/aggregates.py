@@ -37,6 +37,8 @@ class Dependence(NamedTuple):
     log_std, log_std_apart : log of the standard deviation of prod(1 - s_n), and as if instances were independent.
     weight : w, how far exact marginals correct the draws.
     centre, width : mean and standard deviation of the log-odds of 1 - prod(1 - s_n).
+    log_share : log of E -log prod(1 - s_n) over that of independent labels, 0 without shared noise and links. Where
+        probabilities are so small that they add up, it is what is left of their sum.
     """
 
     log_negative: Array
@@ -46,6 +48,7 @@ class Dependence(NamedTuple):
     weight: Array
     centre: Array
     width: Array
+    log_share: Array
 
     @property
     def log_ratio(self) -> Array:
@@ -127,7 +130,10 @@ def dependence_of(
     width = log_odds.std(axis=0) * np.sqrt(known / np.maximum(estimated, TINY))
     log_std_apart = log_std_of_product(log_apart, relative)
     weight = np.clip(weight, 0.0, 1.0)
-    return Dependence(log_negative, log_apart, log_std, log_std_apart, weight, log_odds.mean(axis=0), width)
+    sums = np.add.reduceat(risk.mean(axis=0), starts)
+    log_share = np.log(np.maximum(total.mean(axis=0), TINY)) - np.log(np.maximum(sums, TINY))
+    centre = log_odds.mean(axis=0)
+    return Dependence(log_negative, log_apart, log_std, log_std_apart, weight, centre, width, log_share)
 
 
 def joined(parts: Sequence[Some]) -> Some:
@@ -137,7 +143,7 @@ def joined(parts: Sequence[Some]) -> Some:
 
     Examples
     --------
-    >>> one = Dependence(*np.ones((7, 1)))
+    >>> one = Dependence(*np.ones((8, 1)))
     >>> joined([one, one]).width, joined([(np.zeros(1), None), (np.ones(2), None)])
     (array([1., 1.]), (array([0., 1., 1.]), None))
     """
@@ -203,12 +209,13 @@ class NoisyOr:
             joint, log_std = dependence.corrected(log_survival, log_std_of_product(log_survival, relative))
             log_survival, variance = np.clip(joint, log_survival, most), np.exp(2.0 * log_std)
         log_p = log1mexp(log_survival)
-        # when every p_n is tiny their sum is exact where 1 - prod loses digits
-        tiny = log_survival > -1e-14
+        # when every p_n is tiny their sum, or what shared noise leaves of it, is exact where 1 - prod loses digits
+        tiny = log_survival > -1e-10
         if tiny.any():
             top = np.maximum.reduceat(instances.log_p, starts)
             scaled = np.exp(instances.log_p - np.repeat(top, np.diff(offsets)))
-            log_p = np.where(tiny, top + np.log(np.add.reduceat(scaled, starts)), log_p)
+            log_sum = np.log(np.add.reduceat(scaled, starts)) + (0.0 if dependence is None else dependence.log_share)
+            log_p = np.where(tiny, top + np.maximum(log_sum, 0.0), log_p)
         prob = np.exp(log_p)
         std = np.sqrt(np.minimum(variance, prob * -np.expm1(log_p)))
         return BagMoments(log_p - log_survival, prob, std)
