@@ -14,7 +14,7 @@ from psimil.cli.progress import Course
 from psimil.cli.shell import Shell
 from psimil.datasets import load_musk1
 from psimil.foundations.phases import Plan, Step, following, tell, tell_plan
-from psimil.inference.algorithm import SETTLING, Convergence
+from psimil.inference.history import SETTLING, Convergence
 
 
 @pytest.fixture(scope="module", params=[VGPMIL, GVGPMIL])

@@ -163,16 +163,23 @@ def test_the_expectation_parameter_is_the_default_method():
 @pytest.mark.parametrize("raw", [True, False])
 def test_joint_std_keeps_the_correlation(raw):
     bags, _, _ = problem()
-    assert fitted().predict_dist(bags).joint_std is None
     single = Bags.from_list([bag[:1] for bag in bags])
-    one = fitted().predict_dist(single, joint=True, n_samples=DRAWS, raw=raw)
-    std, error = spread(expit, one.latent_mean, one.latent_variance)
-    np.testing.assert_allclose(one.std, std, atol=1e-5)
-    assert (np.abs(one.joint_std - std) < 5 * error).all() and (error / std).min() < 0.012
+    one = fitted().predict_dist(single, joint=True, raw=raw)
+    std, _ = spread(expit, one.latent_mean, one.latent_variance)
+    np.testing.assert_allclose(one.joint_std, std, atol=1e-5)
     twins = Bags.from_list([np.repeat(bag[:1], 2, axis=0) for bag in bags])
-    two = fitted().predict_dist(twins, joint=True, n_samples=DRAWS, raw=raw)
-    std, error = spread(lambda f: 1 - expit(-f) ** 2, one.latent_mean, one.latent_variance)  # two copies of an instance
-    assert (np.abs(two.joint_std - std) < 5 * error).all() and (error / std).min() < 0.012
+    two = fitted().predict_dist(twins, joint=True, raw=raw)
+    std, _ = spread(lambda f: 1 - expit(-f) ** 2, one.latent_mean, one.latent_variance)  # two copies of an instance
+    off = np.abs(two.joint_std / std - 1.0)  # by the noise of draws
+    assert off.max() < 0.5 and np.median(off) < 0.05
+
+
+def test_asking_for_the_joint_std_changes_nothing_else():
+    bags, _, _ = problem()
+    plain, asked = fitted().predict_dist(bags), fitted().predict_dist(bags, joint=True, n_samples=77)
+    assert plain.joint_std is None
+    for name in ("prob", "std", "log_odds", "lower", "upper", "instance_prob", "instance_std"):
+        np.testing.assert_array_equal(getattr(asked, name), getattr(plain, name))
 
 
 def test_predict_instances_in_every_form():

@@ -108,3 +108,16 @@ def test_labels_share_the_context_that_the_kernel_was_learned_with(context):
     shared = VGPMIL(n_inducing=10, max_iter=4, tol=0.0, context=context, random_state=0).fit(bags, Y.max(axis=1))
     assert {one.model_.context for one in model.estimators_} == {shared.model_.context}
     assert model.predict_proba(bags).shape == (40, 3)
+
+
+def test_labels_share_the_noise_that_was_learned_with_the_kernel():
+    """Copies of an instance, of which some bags have more: as if each of two equal labels were learned alone."""
+    rng, y = np.random.default_rng(0), np.arange(80) % 2
+    sizes, means = rng.integers(1, 40, 80), rng.normal(size=(80, 2)) + np.outer(2.0 * y - 1.0, [1.0, 0.0])
+    bags = Bags.from_list([m + 0.05 * rng.normal(size=(n, 2)) for m, n in zip(means, sizes, strict=True)])
+    alone = VGPMIL(n_inducing=20, random_state=0).fit(bags, y)
+    model = MultiLabelMIL(VGPMIL(n_inducing=20, random_state=0)).fit(bags, np.column_stack([y, y]))
+    assert alone.model_.sharing > 0.3
+    for one in model.estimators_:
+        assert one.model_.sharing == alone.model_.sharing
+        np.testing.assert_allclose(one.predict_proba(bags), alone.predict_proba(bags), atol=0.02)

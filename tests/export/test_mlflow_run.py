@@ -88,6 +88,7 @@ def test_parameters_scores_and_card(clf, data, tracker):
     scores = bag_metrics(data[1][:16], said.prob, unseen.thresholds, said.log_odds, unseen.fold)
     new_scores = bag_metrics(data[1][16:], clf.predict_dist(new).prob, clf.threshold_, clf.predict_dist(new).log_odds)
     expected = {
+        "sharing": clf.model_.sharing, "coupling": clf.model_.coupling,
         "elbo": clf.elbo_, "n_iter": clf.n_iter_, "converged": clf.converged_, "threshold": clf.threshold_,
         "instance_threshold": clf.instance_threshold_, "referral_margin": clf.model_.referral.margin,
         "training/bags": 16, "training/positive": data[1][:16].sum(), "training/instances": data[0][:16].n_instances,

@@ -8,10 +8,13 @@ import pytest
 
 from problems import make, offsets_of
 from psimil.foundations.logistic import antithetic_draws
+from psimil.inference.algorithm import Variational
 from psimil.inference.bag_pass import run_bag_pass
 from psimil.inference.draws import Draws
+from psimil.inference.options import Options
 from psimil.inference.out_of_bag import FLOOR, leave_out
 from psimil.inference.variational import Stage, climb, newton
+from psimil.model.densities import HyperbolicSecant
 
 SIZES = (1, 3, 2, 7, 3, 1, 12, 5)  # smaller and larger than M
 WEIGHTS = (1.0, 2.0, 0.0, 0.5, 3.0, 1.0, 1.0, 2.0)
@@ -84,6 +87,32 @@ def test_it_comes_close_to_a_fit_without_the_bag():
     error, move = (np.sqrt(np.square(np.concatenate(e)).mean()) for e in (errors, moved))
     assert error < 0.15  # of a standard deviation
     assert error < 0.35 * move  # where the bag itself moves its latents by this much
+
+
+def test_where_a_fold_moves_much_it_is_fitted_again():
+    problem, gp, record = fitted(30, variance=400.0)
+    asked = []
+
+    def refitted(of, q, shard, bags):
+        assert (of, q, shard) == (gp, record.posterior, problem)
+        asked.append(bags.tolist())
+        return Variational(Options(HyperbolicSecant(), posterior="variational"), seed=0).without(of, q, shard, bags)
+
+    found, closed, V = (
+        leave_out(record, problem, FOLDS, refitted),
+        leave_out(record, problem, FOLDS),
+        gp.features(problem.X),
+    )
+    assert asked == [[0, 3, 6]]  # 3.4 nats; the others less than half a nat
+    rows = np.repeat(FOLDS, SIZES) == 0
+    np.testing.assert_array_equal(found.mean[~rows], closed.mean[~rows])
+    others = replace(problem, weights=np.where(FOLDS == 0, 0.0, 1.0))
+    *_, end = islice(climb(others, gp, newton(others, gp, np.zeros(gp.size)), stages(gp)), 60)
+    mean, deviation = V[rows] @ end.posterior.m, np.sqrt(np.square(V[rows] @ end.posterior.U).sum(axis=1))
+    off, closed_off = (np.abs((one.mean[rows] - mean) / deviation).max() for one in (found, closed))
+    assert off < 0.5
+    assert closed_off > 2 * off
+    np.testing.assert_allclose(np.sqrt(found.variance[rows]) / deviation, 1.0, atol=0.25)
 
 
 def test_chunks_and_streamed_rows_agree():

@@ -11,7 +11,7 @@ import pytest
 from fits import fit_of, learned, watched
 from psimil import GammaMixture, HyperbolicSecant, SmoothLaplace
 from psimil.inference import algorithm, history, preparation, training
-from psimil.inference.algorithm import EarlyStopping
+from psimil.inference.history import EarlyStopping
 from psimil.inference.kernel_learning import learn_kernel
 from psimil.inference.training import Fit
 from psimil.inference.variational import mode

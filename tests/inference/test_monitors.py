@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from psimil.inference.algorithm import EarlyStopping
+from psimil.inference.history import EarlyStopping
 
 
 def run(scores, **settings):

@@ -6,7 +6,7 @@ import pytest
 from problems import make, random_posterior
 from psimil import Bags, HyperbolicSecant
 from psimil.foundations.errors import NumericalFailure
-from psimil.inference.algorithm import Convergence
+from psimil.inference.history import Convergence
 from psimil.inference.options import Options
 from psimil.model.scaling import Scaling
 from psimil.predictive.aggregates import AGGREGATES

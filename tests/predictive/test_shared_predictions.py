@@ -69,6 +69,15 @@ def test_probabilities_too_small_for_a_product_share_noise_too(level):
     assert found.log_odds[0] == pytest.approx(instances.log_odds[0] + (1 - tau) * np.log(n), abs=0.02)
 
 
+def test_noise_is_shared_where_no_draw_reaches_what_makes_a_bag_positive():
+    """Hazards of draws are rounding, and marginals, known exactly, are not: they share as the draws do."""
+    f, n, tau = -40.0 + 0.2 * STRATIFIED[:, None] * np.ones(100), 100, 0.8
+    offsets, instances = np.array([0, n]), instance_moments(np.full(n, -40.0), np.full(n, 50.0))
+    found = NoisyOr().moments(instances, offsets, dependence_of(f, np.full(n, 50.0), offsets, tau))
+    assert -20 < instances.log_odds[0] < -10
+    assert found.log_odds[0] == pytest.approx(instances.log_odds[0] + (1 - tau) * np.log(n), abs=0.02)
+
+
 @pytest.mark.parametrize("tau", TAUS)
 @pytest.mark.parametrize("calibrated", [False, True])
 def test_probabilities_are_averages_over_draws_of_the_definition(monkeypatch, tau, calibrated):

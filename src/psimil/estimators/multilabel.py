@@ -105,6 +105,8 @@ class MultiLabelMIL(ClassifierMixin, BaseEstimator):
                 say(f"label {name}")
             model = clone(base).set_params(warm_start=True, hyperparameters=None)
             model.set_params(context="bag" if shared.context else None)
+            if shared.sharing:  # learned with the kernel, and kept with it
+                model.set_params(labels="shared")
             model.model_ = start
             self.estimators_.append(model.fit(found, column))
         self.label_names_ = names

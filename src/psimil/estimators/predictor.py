@@ -53,7 +53,7 @@ class BagPredictor(Stored, ClassifierMixin, BaseEstimator):
         bag_ids : (N,) the bag of each row, when ``bags`` are rows; bags come as their ids first appear.
         raw : leave out the calibration.
         expectation : "quadrature" or, as in the paper, "sample"; None is the model's own, as it was made.
-        n_samples : draws of the latent values for "sample" and ``joint``.
+        n_samples : draws of the latent values for "sample", and for ``joint`` where they are not drawn anyway.
         level : mass of the credible intervals, between 0 and 1.
         joint : add the bag's standard deviation with the correlation between its instances kept.
 

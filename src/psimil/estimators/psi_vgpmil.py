@@ -172,7 +172,8 @@ class PsiVGPMIL(OnlineLearning, BagPredictor, Parameters):
         callbacks : called with a dict after every pass; a true answer stops the fit.
         batch_bags : bags of a minibatch; None for passes over all bags.
         client : ``distributed.Client`` of a cluster that works out the parts, see :mod:`psimil.cluster`.
-        checkpoint : file that keeps the last complete pass; a fit that was interrupted goes on from it.
+        checkpoint : file that keeps the last complete pass; a fit that was interrupted goes on from it. Such a fit is a
+            streamed one, which makes other random choices than one in memory with the same seed.
 
         Examples
         --------

@@ -140,6 +140,7 @@ class _Passes:
 def _of_fit(estimator: PsiVGPMIL) -> dict[str, Any]:
     """Numbers that a fit leaves; of a loaded model, those that are in its file."""
     found: dict[str, Any] = {f"training/{name}": count for name, count in estimator.training_counts_.items()}
+    found |= {"sharing": estimator.model_.sharing, "coupling": estimator.model_.coupling}
     found |= {"threshold": estimator.threshold_, "instance_threshold": estimator.instance_threshold_}
     if estimator.model_.referral is not None:
         found["referral_margin"] = estimator.model_.referral.margin

@@ -19,7 +19,7 @@ from psimil.export.terms import (
     variance_over,
 )
 from psimil.foundations.logistic import WIDE, gauss_hermite, trapezoid
-from psimil.predictive.aggregates import TINY
+from psimil.predictive.aggregates import ROUNDING, TINY
 from psimil.predictive.moments import NARROW, TINY_MEAN
 
 
@@ -120,13 +120,14 @@ def _corrected(total: Term, relative: Term, most: Term, draws: Term, sharing: fl
     own_relative = log1p(variance_over(negative, 1) / square(apart.over("Sum", 1))).over("Sum", 0, keep=True)
     A, C = survival / mean - 1.0, (negative / apart - 1.0).over("Sum", 0, keep=True)
     spread = square(C).over("Mean", 1)
-    weight = (spread > TINY).where((A * C).over("Mean", 1) / spread.at_least(TINY), 1.0)
+    added = risk.over("Mean", 1, keep=True).over("Sum", 0, keep=True).over("Sum", 1)
+    log_share = sums.over("Mean", 1).at_least(TINY).apply("Log") - added.at_least(TINY).apply("Log")
+    known = (A * C).over("Mean", 1) / spread.at_least(ROUNDING)
+    weight = (spread > ROUNDING).where(known, log_share.apply("Exp"))
     weight = weight.at_least(0.0).at_most(1.0)
     error = _finite(total - log_apart)
     of_std = _finite(_log_std(total, relative) - _log_std(log_apart, own_relative))
     joint = (log_negative + weight * error).at_least(total).at_most(most)
-    added = risk.over("Mean", 1, keep=True).over("Sum", 0, keep=True).over("Sum", 1)
-    log_share = sums.over("Mean", 1).at_least(TINY).apply("Log") - added.at_least(TINY).apply("Log")
     return joint, ((log_std + weight * of_std) * 2.0).apply("Exp"), log_share
 
 

@@ -1,10 +1,9 @@
-"""An algorithm finds q(v) pass by pass: what it does, the records it leaves, who stops it, and the variational one."""
+"""An algorithm finds q(v) pass by pass: what it does, the records it leaves, and the variational one."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
-from math import ceil, log
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
@@ -21,11 +20,13 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 
+Refitted = Callable[[SparseGP, Posterior, Shard, Array], Posterior]  # q(v) of all bags but some, from that of all
+
 BATCHES_TOL = 5e-4  # nats per bag by which a pass' worth of minibatches raises the bound, at most, once it has settled
 BEFORE_TILTING = 1e-2  # nats per direction left to the bound's own fixed point when steps on tilted densities begin
 COARSER = 4  # times fewer draws until then, where there are many instances
-MORE_STEPS = 12  # to the posterior of bags that come later, at most
-SETTLING = 5  # passes that a bound takes to settle after the last step of the kernel, at least
+MORE_STEPS = 12  # to the posterior of bags that come later, or are left out, at most
+LEFT_OUT = 0.02  # nats per direction left where a fit without some bags ends
 
 
 class Record(Protocol):
@@ -105,6 +106,10 @@ class Algorithm(Protocol):
     @property
     def tolerance(self) -> float:
         """The rise of a score that early stopping ignores."""
+
+    @property
+    def without(self) -> Refitted | None:
+        """Fits q(v) again to all bags of a shard but some; None where the closed form has to do."""
 
     def begin(
         self, gp: SparseGP, start: Posterior | None, sample: Shard, shards: Shards, warm: Posterior | None, whole: bool
@@ -191,8 +196,18 @@ class Variational:
 
     def more(self, gp: SparseGP, posterior: Posterior, shard: Shard, weight: float, steps: int) -> Posterior:
         """The posterior of the new bags, whose prior is q(v) so far: every bag counts once."""
-        for found in climb(shard, gp, posterior, self._stages(gp, shard), prior=posterior):
-            if found.step >= MORE_STEPS or (not found.unfinished and found.change < self.options.tol):
+        return self._settled(climb(shard, gp, posterior, self._stages(gp, shard), prior=posterior), self.options.tol)
+
+    def without(self, gp: SparseGP, posterior: Posterior, shard: Shard, bags: Array) -> Posterior:
+        """That of the bags of a shard but some (their numbers), from that of all."""
+        weights = shard.weights.copy()
+        weights[bags] = 0.0
+        others = replace(shard, weights=weights)
+        return self._settled(climb(others, gp, posterior, self._stages(gp, shard)), LEFT_OUT)
+
+    def _settled(self, steps: Iterator[Iterate], tol: float) -> Posterior:
+        for found in steps:
+            if found.step >= MORE_STEPS or (not found.unfinished and found.change < tol):
                 return found.posterior
         raise AssertionError  # steps have no end
 
@@ -201,91 +216,3 @@ class Variational:
         fine = Draws.for_bags(gp.size, shards.labels, self.seed)
         coarse = Draws.for_bags(gp.size, shards.labels, self.seed, COARSER) if shards.single else fine
         return Stage(coarse, False, max(BEFORE_TILTING, self.options.tol)), Stage(fine, True, 0.0)
-
-
-@dataclass
-class Convergence:
-    """Stop when q(v) would move by less than ``tol`` nats per direction, or a pass raises the bound by less per bag.
-
-    The first where a record tells it, the second elsewhere, and neither while a kernel step is to come. Minibatches go
-    by the bound, too: between them q(v) never comes to rest.
-    """
-
-    tol: float
-    bags: int
-    by_bound: bool = False
-    previous: float | None = None
-    converged: bool = False
-    left: list[float] = field(default_factory=list)  # what is compared with tol, of passes since the kernel moved last
-    moved: bool = False
-
-    def __call__(self, record: Record) -> bool:
-        """Whether to stop after this record."""
-        bound, left = record.bound.total, None if self.by_bound else record.change
-        if left is None and self.previous is not None:
-            left = (bound - self.previous) / self.bags
-        if record.unfinished or self.moved:
-            self.left.clear()
-        self.moved, self.previous = record.unfinished, bound
-        if left is not None:
-            self.left.append(left)
-            if not record.unfinished:
-                self.converged = abs(left) <= self.tol
-        return self.converged
-
-    def note(self, record: Record) -> str:
-        """What is left, for a line of progress; empty after the first pass of a bound."""
-        if not self.left:
-            return ""
-        by_bound = self.by_bound or record.change is None
-        return f"bound {self.left[-1]:+.1g} per bag" if by_bound else f"{self.left[-1]:.1g} nats to go"
-
-    def expected(self, step: int, moves: int | None, most: int) -> int | None:
-        """Passes until it settles if what is left goes on falling as it did; None before that can be told.
-
-        Parameters
-        ----------
-        step : passes so far.
-        moves : the pass after which the kernel moves for the last time; None where it stays.
-        most : passes after which the fit ends in any case.
-        """
-        if self.tol == 0:
-            return most
-        if moves is not None and step <= moves:
-            return min(moves + SETTLING, most)
-        first, last = (abs(self.left[0]), abs(self.left[-1])) if self.left else (0.0, 0.0)
-        if len(self.left) > 2 and self.tol < last < first:
-            rate = log(first / last) / (len(self.left) - 1)
-            to_go = ceil(log(last / self.tol) / rate)
-            if moves is not None or to_go <= 2 * step:  # what falls so slowly may come to rest before
-                return min(step + to_go, most)
-        return None if moves is None else min(max(step + 1, moves + SETTLING), most)
-
-
-@dataclass
-class EarlyStopping:
-    """Stop after ``patience`` records without a better score, and remember the best record.
-
-    Parameters
-    ----------
-    score : record -> number, higher is better.
-    tolerance : a score is better when it is higher by more than this.
-    """
-
-    score: Callable[[Record], float]
-    patience: int = 10
-    tolerance: float = 0.0
-    best: Record | None = None
-    best_score: float = float("-inf")
-    scores: list[float] = field(default_factory=list)
-    waited: int = 0
-
-    def __call__(self, record: Record) -> bool:
-        """Whether to stop after this record."""
-        value = self.score(record)
-        if self.best is None or value > self.best_score + self.tolerance:
-            self.best, self.best_score, self.waited = record, value, 0
-        else:
-            self.waited += 1
-        self.scores.append(value)
-        return self.waited >= self.patience

@@ -59,7 +59,7 @@ class Draws(NamedTuple):
         --------
         >>> one, many = (Labels(np.ones(n), np.arange(n + 1)) for n in (100, 10**5))
         >>> Draws.for_bags(3, one, seed=0).blocks.shape, Draws.for_bags(3, many, seed=0).blocks.shape
-        ((1, 3, 512), (32, 3, 16))
+        ((1, 3, 512), (25, 3, 16))
         """
         instances, bags = int(labels.offsets[-1]), len(labels.T)
         count = 2 ** int(np.log2(max(DRAWED / instances, 1.0)))

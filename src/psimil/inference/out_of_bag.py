@@ -1,14 +1,16 @@
-"""What the other bags say about each training bag: ten folds left out in closed form, without any refit.
+"""What the other bags say about each training bag: ten folds left out, in closed form where that holds.
 
 A fold of bags adds gradient g and curvature Lambda to q(v) = N(m, S). With H = V U of its instances, S = U U', taking
 both away and making one Newton step without the fold gives its latent values (docs/mathematics/derivations.md)
 
     covariance H (I - H' Lambda H)^-1 H' (plus k~)    and    mean V m - H (I - H' Lambda H)^-1 H' g.
 
-What the kernel, the inducing points and the sites of other bags learned beside the fold is kept. Folds have both labels
-in proportion. Without a single bag the others lean to its other label, so that a model which has learned nothing ranks
-every positive bag behind every negative one: an area under the curve of 0 on noise. Bags of one fold are predicted by
-one posterior, and a score that ranks bags compares these (:func:`psimil.results.metrics.auc_within`).
+What the kernel, the inducing points and the sites of other bags learned beside the fold is kept. Where that moves
+q(v) by nats, as a fold of few and odd bags may, sites of others would not stay: q(v) is fitted again without the
+fold. Folds have both labels in proportion. Without a single bag the others lean to its other label, so that a model
+which has learned nothing ranks every positive bag behind every negative one: an area under the curve of 0 on noise.
+Bags of one fold are predicted by one posterior, and a score that ranks bags compares these
+(:func:`psimil.results.metrics.auc_within`).
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from psimil.compute.numpy_backend import NUMPY
 from psimil.foundations.errors import DataWarning
 from psimil.foundations.linalg import floored, multiply_upper, solve_lower, stretch
 from psimil.foundations.logistic import antithetic_draws, softplus
-from psimil.inference.algorithm import Record
+from psimil.inference.algorithm import Record, Refitted
 from psimil.inference.options import Options
 from psimil.inference.shards import Shard
 from psimil.inference.sites import Curvature
@@ -45,6 +47,7 @@ from psimil.predictive.trained import TrainedModel
 Array = NDArray[Any]
 
 FLOOR = 1e-6  # smallest eigenvalue, relative to q(v), of a precision that a fold has been taken out of
+FAR = 3.0  # nats by which q(v) moves without a fold, from which on it is fitted again
 FOLDS = 10
 MOST_NUMBERS = 1 << 24  # of V that a fold may have; larger data have more folds
 NOVELTY_BAGS, NOVELTY_ROWS = 1000, 25  # bags, and instances for every inducing point, that tell what is far
@@ -116,43 +119,67 @@ def deal(T: Array, keys: Array, columns: int, instances: int) -> Array:
     return fold
 
 
-def leave_out(record: Record, shard: Shard, fold: Array) -> Cavity:
+def leave_out(record: Record, shard: Shard, fold: Array, refitted: Refitted | None = None) -> Cavity:
     """What the bags of other folds say about the latent values of each.
+
+    Sites of a fold are taken from q(v), and where that moves it far, so that other sites would change, too, it is
+    fitted again without them.
 
     Parameters
     ----------
     record : the last pass, with its q(v).
     shard : some of the bags, or all, for which ``record`` knows gradient and curvature.
     fold : (B,) number of each bag's fold.
+    refitted : gives q(v) of all bags but some, from gp, q(v), the shard and their numbers; None where it cannot be had.
     """
     mean, variance = np.empty((2, len(shard.X)))
     parts, order = list[Dependence](), np.argsort(fold, kind="stable")
     for bags in np.split(order, np.flatnonzero(np.diff(fold[order])) + 1):
         rows, offsets = rows_of_bags(shard.labels.offsets, bags)
-        mean[rows], variance[rows], dependence = _without(record, shard, bags, rows, offsets)
+        V, k = shard.rows_of_V(record.gp, rows)
+        said, moved = _without(record, shard, bags, rows, offsets, V)
+        if refitted is not None and moved > FAR:
+            q = refitted(record.gp, record.next_posterior, shard, bags)
+            said = V @ q.m.astype(V.dtype), multiply_upper(V.copy(), q.U.astype(V.dtype))
+        mean[rows], variance[rows], dependence = _cavity(said, record.gp, shard, V, k, rows, offsets)
         parts.append(dependence)
     return Cavity(mean, variance, joined(parts).taken(np.argsort(order)))
 
 
-def _without(record: Record, shard: Shard, bags: Array, rows: Array, offsets: Array) -> Cavity:
-    """The same of one fold, given its bags, their instances and the first of each."""
-    sites, q, known, links = record.local, record.next_posterior, shard.labels.known, shard.labels.links
+def _without(
+    record: Record, shard: Shard, bags: Array, rows: Array, offsets: Array, V: Array
+) -> tuple[tuple[Array, Array], float]:
+    """Mean (n,) of f at the instances of a fold and a root (n, M) of its covariance, and nats by which q(v) moves.
+
+    Parameters
+    ----------
+    bags, rows, offsets : of the fold, their instances and the first of each among them.
+    V : of these instances.
+    """
+    sites, q, known = record.local, record.next_posterior, shard.labels.known
     assert sites is not None  # a record of data in memory
     labels = Labels(shard.labels.T[bags], offsets, shard.labels.log_H, None if known is None else known[rows])
-    V, k = shard.rows_of_V(record.gp, rows)
-    prior, mu = record.gp.prior_variance(shard.X[rows], V), V @ q.m.astype(V.dtype)
-    H = multiply_upper(V, q.U.astype(V.dtype)).astype(np.float64, copy=False)
+    mu, H = V @ q.m.astype(V.dtype), multiply_upper(V.copy(), q.U.astype(V.dtype)).astype(np.float64, copy=False)
     chains = tuple((c[rows], rho[rows]) for c, rho in sites.chains)
     curvature, g = Curvature(sites.diagonal[rows], sites.vector[rows], chains), sites.gradient_at(mu, rows)
     C, g = curvature.sums(H, shard.instance_weights[rows], g, labels, shard.likelihood.sign(labels), NUMPY)
     R = floored(np.eye(len(C)) - C, FLOOR)
-    step, noise = solve_lower(R, g), antithetic_draws(len(C), DRAWS, seed=0)
+    step, half = solve_lower(R, g), solve_lower(R, H.T).T
+    moved = 0.5 * (np.square(R).sum() - len(R) + step @ step) - np.log(np.diag(R)).sum()
+    return (mu - half @ step, half), float(moved)
+
+
+def _cavity(
+    said: tuple[Array, Array], gp: SparseGP, shard: Shard, V: Array, k: Array, rows: Array, offsets: Array
+) -> Cavity:
+    """Moments of the instances of a fold, and how those of a bag hang together."""
+    prior, links = gp.prior_variance(shard.X[rows], V), shard.labels.links
+    noise = antithetic_draws(V.shape[1], DRAWS, seed=0)
 
     def part(some: BagRange) -> Cavity:
-        half = solve_lower(R, H[some.rows].T).T
-        own = np.square(half).sum(axis=1)
+        mean, half = (np.asarray(values[some.rows], dtype=np.float64) for values in said)
+        own, each = np.square(half).sum(axis=1), offsets[some.first : some.last + 1] - some.start
         trusted = np.clip(own, 0.0, prior[some.rows]) + k[some.rows]
-        mean, each = mu[some.rows] - half @ step, offsets[some.first : some.last + 1] - some.start
         f = mean + (half @ noise).T * stretch(own, trusted)
         if links is None:
             return Cavity(mean, trusted, dependence_of(f, trusted, each, shard.labels.sharing))
@@ -212,8 +239,8 @@ class OutOfBag:
 
     @property
     def mean_log_predictive(self) -> float:
-        """The score by which models can be compared without held-out bags."""
-        return float(self.log_predictive.mean())
+        """The score by which models can be compared without held-out bags, over bags as they are weighted."""
+        return float(np.average(self.log_predictive, weights=self.latent.weights))
 
 
 def log_predictive(log_odds: Array, T: Array) -> Array:
@@ -227,28 +254,33 @@ def log_predictive(log_odds: Array, T: Array) -> Array:
     return -softplus(np.where(T == 1, -log_odds, log_odds))
 
 
-def out_of_bag(record: Record, shard: Shard, aggregate: str, *, joint: bool = False) -> tuple[LatentBags, Array]:
+def out_of_bag(
+    record: Record, shard: Shard, aggregate: str, *, joint: bool = False, refitted: Refitted | None = None
+) -> tuple[LatentBags, Array]:
     """Latent moments of every training instance with its own fold left out, and the fold (B,) of each bag.
 
     Parameters
     ----------
     joint : whether the dependence of the instances of a bag is kept.
+    refitted : as of :func:`leave_out`.
     """
     labels = shard.labels
     fold = deal(labels.T, labels.sum(shard.keys), record.gp.size, len(shard.X))
-    mean, variance, dependence = leave_out(record, shard, fold)
+    mean, variance, dependence = leave_out(record, shard, fold, refitted)
     together = dependence if joint else None
     return LatentBags(mean, variance, labels.offsets, labels.T, shard.weights, aggregate, together), fold
 
 
-def out_of_bag_score(model: TrainedModel, record: Record, shard: Shard, options: Options) -> float:
+def out_of_bag_score(
+    model: TrainedModel, record: Record, shard: Shard, options: Options, refitted: Refitted | None = None
+) -> float:
     """Mean out-of-bag log predictive of the bags that a fit which ends here reports: higher is better.
 
     Parameters
     ----------
     model : of the record, before out-of-bag bags have taught it anything.
     """
-    unseen, fold = out_of_bag(record, shard, model.aggregate, joint=model.joint)
+    unseen, fold = out_of_bag(record, shard, model.aggregate, joint=model.joint, refitted=refitted)
     layout = BagLayout(np.arange(len(unseen.T)), unseen.offsets)
     found = OutOfBag(taught(model, unseen, options), layout, unseen, fold)
-    return float(np.average(found.log_predictive, weights=shard.weights))
+    return found.mean_log_predictive

@@ -21,10 +21,10 @@ from psimil.compute.numpy_backend import single_threaded_blas
 from psimil.foundations.errors import InputError
 from psimil.foundations.hamiltonian import sample, warn_if_bad
 from psimil.foundations.phases import CLIMB, JUDGING, LAST, LEARNING, PASSES, REST, THRESHOLDS, tell, tell_plan
-from psimil.inference.algorithm import BATCHES_TOL, Convergence, EarlyStopping, Record
+from psimil.inference.algorithm import BATCHES_TOL, Record
 from psimil.inference.context_choice import STAGE, context_evidence, judge_context, preferred_context
 from psimil.inference.coupling import learn_coupling, learned_coupling
-from psimil.inference.history import Callback, History
+from psimil.inference.history import Callback, Convergence, EarlyStopping, History
 from psimil.inference.kernel_learning import learn_kernel, learned_sharing
 from psimil.inference.options import Execution, Options, Progress
 from psimil.inference.out_of_bag import OutOfBag, learn_novelty, log_predictive, out_of_bag, out_of_bag_score
@@ -245,7 +245,8 @@ class Fit:
     def _score(self, record: Record) -> float:
         """What early stopping watches: out-of-bag bags, or the evaluation set."""
         if self.options.early_stopping == "out_of_bag" and self.shards.in_memory is not None:
-            return out_of_bag_score(self._model(record), record, self.shards.in_memory, self.options)
+            given = (record, self.shards.in_memory, self.options, self.algorithm.without)
+            return out_of_bag_score(self._model(record), *given)
         assert self.evaluation is not None  # checked where eval_set is read
         bags, T = self.evaluation
         log_odds = self._model(record).predict(bags).log_odds
@@ -267,14 +268,15 @@ class Fit:
 
     def finish(self, record: Record, bags: Bags, supervision: Supervision) -> Training:
         """Calibration, thresholds and recalibration from the out-of-bag scores of the last record."""
-        shard = self.shards.in_memory
+        shard, joint, refitted = self.shards.in_memory, self.algorithm.joint, self.algorithm.without
         if shard is None:
             shard, bags, record = self._sample(record, bags, supervision)
+            refitted = None  # q(v) knows of bags that are not in the sample
         tell("out-of-bag predictions", 0, 1)
-        unseen, fold = out_of_bag(record, shard, self.options.aggregate, joint=self.algorithm.joint)
+        unseen, fold = out_of_bag(record, shard, self.options.aggregate, joint=joint, refitted=refitted)
         tell(THRESHOLDS, 0, 1)
         model = taught(self._model(record), unseen, self.options)
-        if self.algorithm.joint:
+        if joint:
             known = learn_novelty(shard, fold, record.gp, model.scaling, self.options, self.seed)
             model = replace(model, novelty=known)
         if self.options.posterior == "sampled":

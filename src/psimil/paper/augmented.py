@@ -43,6 +43,7 @@ class Augmented:
 
     joint: ClassVar[bool] = False
     from_mode: ClassVar[bool] = False
+    without: ClassVar[None] = None
 
     @property
     def step(self) -> KernelStep | None:

@@ -26,6 +26,7 @@ Some = TypeVar("Some")
 
 DRAWS = 128  # of the latent values of every bag
 TINY = 1e-300
+ROUNDING = 1e-24  # variance of relative values that may be rounding alone
 
 
 class Dependence(NamedTuple):
@@ -121,8 +122,9 @@ def dependence_of(
         log_std = np.log(survival.std(axis=0)) - least
     relative = np.add.reduceat(np.log1p(negative.var(axis=0) / apart**2), starts)
     A, C = survival / mean - 1.0, np.add.reduceat(negative / apart - 1.0, starts, axis=1)
-    spread = np.square(C).mean(axis=0)
-    weight = np.where(spread > TINY, (A * C).mean(axis=0) / np.maximum(spread, TINY), 1.0)
+    spread, sums = np.square(C).mean(axis=0), np.add.reduceat(risk.mean(axis=0), starts)
+    log_share = np.log(np.maximum(total.mean(axis=0), TINY)) - np.log(np.maximum(sums, TINY))
+    weight = np.where(spread > ROUNDING, (A * C).mean(axis=0) / np.maximum(spread, ROUNDING), np.exp(log_share))
     log_odds = total + log1mexp(-np.maximum(total, TINY))
     # instances count for the width by their probability, which is where noise of the draws is corrected
     share = np.maximum(-np.expm1(log_q), TINY)
@@ -130,8 +132,6 @@ def dependence_of(
     width = log_odds.std(axis=0) * np.sqrt(known / np.maximum(estimated, TINY))
     log_std_apart = log_std_of_product(log_apart, relative)
     weight = np.clip(weight, 0.0, 1.0)
-    sums = np.add.reduceat(risk.mean(axis=0), starts)
-    log_share = np.log(np.maximum(total.mean(axis=0), TINY)) - np.log(np.maximum(sums, TINY))
     centre = log_odds.mean(axis=0)
     return Dependence(log_negative, log_apart, log_std, log_std_apart, weight, centre, width, log_share)
 

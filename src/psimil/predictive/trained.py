@@ -117,9 +117,9 @@ class TrainedModel:
     def _factors(self) -> LatentFactors:
         return LatentFactors(self.gp, self.posterior, np.dtype(self.dtype))
 
-    def instances_at_once(self, draws: int = DRAWS) -> int:
+    def instances_at_once(self) -> int:
         """How many instances :meth:`part` is given, about; fewer where there are draws of their latent values."""
-        kept = len(self.draws) if self.by_draws else draws if self.joint else 16
+        kept = len(self.draws) if self.by_draws else DRAWS if self.joint else 16
         return max(ROWS // kept, 1)
 
     def part(
@@ -130,7 +130,6 @@ class TrainedModel:
         *,
         raw: bool = False,
         level: float = 0.95,
-        draws: int = DRAWS,
     ) -> Drawn | Latent:
         """What the model says of some bags, for :meth:`put_together`.
 
@@ -139,11 +138,10 @@ class TrainedModel:
         X : (n, D) instances in model coordinates, bag after bag.
         offsets : first instance of each bag among them, and n.
         links : (n,) J between neighbours; None for independent labels.
-        draws : of v, which tell how instances of a bag hang together.
         """
         if self.by_draws:
             return self.drawn(X, offsets, links, raw=raw, level=level)
-        return self.latent_bags(X, offsets, raw=raw, draws=draws, novelty=self.novelty)
+        return self.latent_bags(X, offsets, raw=raw, novelty=self.novelty)
 
     def latent_bags(
         self,
@@ -152,17 +150,18 @@ class TrainedModel:
         links: Array | None = None,
         *,
         raw: bool = False,
-        draws: int = DRAWS,
+        draws: int | None = None,
         novelty: Novelty | None = None,
     ) -> Latent:
         """What q(v) says of some bags; with links, of log-odds whose neighbours are summed out.
 
         Parameters
         ----------
-        X, offsets, links, draws : as of :meth:`part`.
+        X, offsets, links : as of :meth:`part`.
+        draws : of v, which tell how instances of a bag hang together; None takes the usual number.
         novelty : tells which instances are drawn back to the prior; None leaves all as they are.
         """
-        joint = self.joint or links is not None
+        joint, draws = self.joint or links is not None, draws or DRAWS
         noise = antithetic_draws(self.gp.size + 1, draws, self.seed) if joint else np.empty((self.gp.size + 1, 0))
         mean, own, rest, deviations = self._factors.over(X, noise[:-1])
         (mean, variance), new = (mean, own + rest) if raw else self.calibration.apply(mean, own + rest), None
@@ -215,12 +214,13 @@ class TrainedModel:
         raw : leave out the calibration of the latent log-odds.
         expectation : "quadrature", or "sample" as in the paper; None is the model's own.
         level : mass of the credible intervals.
-        joint : also compute the bag's standard deviation with the correlation between its instances kept.
+        joint : also give the bag's standard deviation with the correlation between its instances kept; that is ``std``
+            itself but for models with the augmented posterior.
         rng : of the draws of "sample" and ``joint``; None begins them with the model's seed.
         """
         with single_threaded_blas():
             bags, rng = self.seen(bags), np.random.default_rng(self.seed) if rng is None else rng
-            links, draws, parts = self.links(bags), n_samples if joint else DRAWS, list[Drawn | Latent]()
+            links, parts = self.links(bags), list[Drawn | Latent]()
 
             def part(some: BagRange) -> Drawn | Latent:
                 x = self.scaling.apply(np.asarray(bags.stream[some.rows]), self.dtype)
@@ -228,9 +228,9 @@ class TrainedModel:
                     bags.offsets[some.first : some.last + 1] - some.start,
                     None if links is None else links[some.rows],
                 )
-                return self.part(x, own, J, raw=raw, level=level, draws=draws)
+                return self.part(x, own, J, raw=raw, level=level)
 
-            ranges = split_bags(bags.offsets, self.instances_at_once(draws))
+            ranges = split_bags(bags.offsets, self.instances_at_once())
             for some, found in zip(ranges, (map if len(ranges) == 1 else ordered_map)(part, ranges), strict=True):
                 parts.append(found)
                 if bags.n_instances > ROWS:
