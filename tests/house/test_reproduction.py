@@ -61,5 +61,5 @@ def test_every_row_says_where_it_was_measured_and_nothing_else_is_kept(path):
     assert rows["measured_on"].isin(("held-out bags", "training bags", "stopping bags")).all()
     assert (rows.loc[rows["protocol"] == "nested", "measured_on"] == "held-out bags").all()
     kept = {p.relative_to(path.parent).parts[0] for p in path.parent.rglob("*")}
-    assert kept <= {"fits.csv", "splits.csv", "config.json", "environment.json", "figures"}
+    assert kept <= {"fits.csv", "splits.csv.gz", "config.json", "environment.json", "figures"}
     assert not list(path.parent.rglob("*digits*")) and not list(path.parent.rglob("*scan*"))
