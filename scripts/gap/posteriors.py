@@ -16,7 +16,8 @@ from psimil.estimators.parameters import OF_AUGMENTED, OF_VARIATIONAL
 from psimil.foundations import hamiltonian
 from psimil.foundations.hamiltonian import Chains, sample
 from psimil.foundations.logistic import sigmoid
-from psimil.inference.algorithm import Convergence, Variational
+from psimil.inference.algorithm import Variational
+from psimil.inference.history import Convergence
 from psimil.inference.options import Options, Parameters
 from psimil.inference.sampled import log_posterior
 from psimil.inference.shards import Shard
