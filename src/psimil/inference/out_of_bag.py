@@ -6,7 +6,7 @@ both away and making one Newton step without the fold gives its latent values (d
     covariance H (I - H' Lambda H)^-1 H' (plus k~)    and    mean V m - H (I - H' Lambda H)^-1 H' g.
 
 What the kernel, the inducing points and the sites of other bags learned beside the fold is kept. Where that moves
-q(v) by nats, as a fold of few and odd bags may, sites of others would not stay: q(v) is fitted again without the
+q(v) far, as a fold of few and odd bags may, sites of others would not stay: q(v) is fitted again without the
 fold. Folds have both labels in proportion. Without a single bag the others lean to its other label, so that a model
 which has learned nothing ranks every positive bag behind every negative one: an area under the curve of 0 on noise.
 Bags of one fold are predicted by one posterior, and a score that ranks bags compares these
@@ -47,7 +47,7 @@ from psimil.predictive.trained import TrainedModel
 Array = NDArray[Any]
 
 FLOOR = 1e-6  # smallest eigenvalue, relative to q(v), of a precision that a fold has been taken out of
-FAR = 3.0  # nats by which q(v) moves without a fold, from which on it is fitted again
+FAR = 0.25  # nats per direction by which q(v) moves without a fold, from which on it is fitted again
 FOLDS = 10
 MOST_NUMBERS = 1 << 24  # of V that a fold may have; larger data have more folds
 NOVELTY_BAGS, NOVELTY_ROWS = 1000, 25  # bags, and instances for every inducing point, that tell what is far
@@ -149,7 +149,9 @@ def leave_out(record: Record, shard: Shard, fold: Array, refitted: Refitted | No
 def _without(
     record: Record, shard: Shard, bags: Array, rows: Array, offsets: Array, V: Array
 ) -> tuple[tuple[Array, Array], float]:
-    """Mean (n,) of f at the instances of a fold and a root (n, M) of its covariance, and nats by which q(v) moves.
+    """Mean (n,) of f at the instances of a fold, a root (n, M) of its covariance, and how far q(v) moves.
+
+    That is in nats per direction that the data tell of, of which the prior N(0, I) of v has none.
 
     Parameters
     ----------
@@ -166,7 +168,7 @@ def _without(
     R = floored(np.eye(len(C)) - C, FLOOR)
     step, half = solve_lower(R, g), solve_lower(R, H.T).T
     moved = 0.5 * (np.square(R).sum() - len(R) + step @ step) - np.log(np.diag(R)).sum()
-    return (mu - half @ step, half), float(moved)
+    return (mu - half @ step, half), float(moved / max(len(R) - np.square(q.U).sum(), 1.0))
 
 
 def _cavity(
