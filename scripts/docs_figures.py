@@ -72,17 +72,16 @@ def digits() -> None:
 
 
 def far_away() -> None:
-    """Latent standard deviation along a line that leaves the data, for the two residuals."""
+    """Latent standard deviation along a line that leaves the data: the default, and the posterior of 1.0.0."""
     bags, y, _ = make_bags(n_bags=60, n_features=1, separation=3.0, seed=0)
     x = np.linspace(-20.0, 24.0, 441)
     ax = new_figure()
-    for residual, style, colour in (("projected", "-", BLUE), ("full", "--", ORANGE)):
-        how = {"residual": residual, "posterior": "augmented", "calibrate": False}  # that of 1.0.0
-        model = VGPMIL(kernel=RBF(1.0), n_inducing=8, random_state=0, **how).fit(bags, y)
+    for posterior, style, colour in (("variational", "-", BLUE), ("augmented", "--", ORANGE)):
+        model = VGPMIL(kernel=RBF(1.0), n_inducing=8, random_state=0, posterior=posterior, calibrate=False).fit(bags, y)
         deviation = np.sqrt(model.predict_dist(x[:, None, None]).latent_variance)
-        ax.plot(x, deviation, style, color=colour, label=f'residual="{residual}"')
+        ax.plot(x, deviation, style, color=colour, label=f'posterior="{posterior}"')
         inside = (x >= bags.X.min()) & (x <= bags.X.max())
-        print(f"{residual}: mean deviation inside {deviation[inside].mean():.2f}, at x = 24 {deviation[-1]:.2f}")
+        print(f"{posterior}: mean deviation inside {deviation[inside].mean():.2f}, at x = 24 {deviation[-1]:.2f}")
     ax.plot(bags.X[:, 0], np.zeros(len(bags.X)), "|", color="black", label="training instances")
     ax.set(xlabel="feature", ylabel="standard deviation of $f$")
     titled(ax, "What the model says where it has seen nothing")
