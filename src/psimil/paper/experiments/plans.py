@@ -26,7 +26,7 @@ SLOW = (
 )
 
 # Which models an experiment compares under a protocol. The paper's own kernel rule takes 200 gradients of J after every
-# pass, hours on MNIST, where the variational bound stands in for it.
+# pass, hours on MNIST; kernels that the variational bound learns do not suit the paper's posterior.
 MODELS: dict[tuple[str, str], tuple[str, ...]] = {
     ("musk", "nested"): (
         *("vgpmil", "gvgpmil", "vgpmil-sampled", "vgpmil-context"),
@@ -34,7 +34,7 @@ MODELS: dict[tuple[str, str], tuple[str, ...]] = {
     ),
     ("musk", "paper"): ("vgpmil", "gvgpmil", "vgpmil-paper", "gvgpmil-paper"),
     ("musk", "published"): ("vgpmil-published", "gvgpmil-published"),
-    ("mnist", "nested"): ("vgpmil", "gvgpmil", "vgpmil-sampled", "vgpmil-context", "vgpmil-bound", *BASELINES),
+    ("mnist", "nested"): ("vgpmil", "gvgpmil", "vgpmil-sampled", "vgpmil-context", *BASELINES),
     ("mnist", "paper"): ("vgpmil", "gvgpmil"),
     ("mnist", "published"): ("vgpmil-published", "gvgpmil-published"),
     ("ich", "nested"): (
