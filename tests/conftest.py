@@ -129,3 +129,14 @@ def client(request, tmp_path_factory):
     from viewed import Browser, viewed_of
 
     return Browser(viewed_of(request.param, tmp_path_factory.mktemp(request.param)))
+
+
+@pytest.fixture
+def tracker(tmp_path):
+    """The folder to which MLflow logs runs."""
+    import mlflow
+
+    before = mlflow.get_tracking_uri()
+    mlflow.set_tracking_uri(tmp_path / "runs")
+    yield tmp_path / "runs"
+    mlflow.set_tracking_uri(before)

@@ -75,14 +75,6 @@ def loaded(folder):
 
 
 @pytest.fixture
-def tracker(tmp_path):
-    before = mlflow.get_tracking_uri()
-    mlflow.set_tracking_uri(tmp_path / "runs")
-    yield tmp_path / "runs"
-    mlflow.set_tracking_uri(before)
-
-
-@pytest.fixture
 def no_pickle_no_network(monkeypatch):
     def refused(*args, **kwargs):
         raise AssertionError("pickle or a network was asked for")

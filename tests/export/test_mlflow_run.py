@@ -29,14 +29,6 @@ def clf(data):
     return VGPMIL(**HOW).fit(data[0][:16], data[1][:16])
 
 
-@pytest.fixture
-def tracker(tmp_path):
-    before = mlflow.get_tracking_uri()
-    mlflow.set_tracking_uri(tmp_path / "runs")
-    yield tmp_path / "runs"
-    mlflow.set_tracking_uri(before)
-
-
 def found(run):
     return mlflow.get_run(run.info.run_id).data
 

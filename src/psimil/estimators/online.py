@@ -65,7 +65,7 @@ class OnlineLearning:
     ) -> Any:
         """Learn from some more bags: the first call is a fit, each further one a natural-gradient step.
 
-        Scaling, inducing points, kernel, context and coupling of neighbours are those of the first call, so give it a
+        Scaling, inducing points, kernel, context and what labels share are those of the first call, so give it a
         few hundred bags of both labels. The step sizes are those of minibatches (docs/results/scaling.md). Calibration
         and thresholds follow the latest bags, as they were predicted before the model learned them. ``out_of_bag_`` and
         ``label_posterior_`` stay those of the first call. A loaded model does not know how much it has seen: its own
