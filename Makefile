@@ -13,7 +13,7 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 PYTHOND
 PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal --durations=10
 
 .DEFAULT_GOAL := help
-.PHONY: assumption neighbours help demo test test-full coverage lint format bench reproduction scaling security mutants gap bound-order novelty conformance docs clean
+.PHONY: assumption heat-maps neighbours help demo test test-full coverage lint format bench reproduction scaling security mutants gap bound-order novelty conformance docs clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -91,6 +91,9 @@ neighbours: $(DEV)  ## Measure links between slices and context of bags, write d
 
 assumption: $(DEV)  ## Put models through tests of the MIL assumption, write docs/trust/mil-assumption.md
 	$(ONE_THREAD) $(BIN)/python scripts/write_assumption.py docs
+
+heat-maps: $(DEV)  ## Measure how often heat maps point at blood in phantoms, write docs/trust/heat-maps.md
+	$(ONE_THREAD) $(BIN)/python scripts/write_heat_maps.py docs
 
 conformance: $(DEV) $(DICOM)  ## Put written DICOM objects through dciodvfy, PixelMed's DicomSRValidator, dsrdump and Orthanc
 	CI=1 $(ONE_THREAD) $(BIN)/python -m pytest tests/ct tests/cli -k "conform or orthanc"

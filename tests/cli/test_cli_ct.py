@@ -23,6 +23,7 @@ from ct_files import uid_of, write_series
 from ct_studies import FEW, SLICES, write_studies
 from psimil.cli.view import _viewed
 from psimil.foundations.errors import DataWarning
+from psimil.results.result_set import ResultSet
 
 
 @pytest.fixture(autouse=True)
@@ -99,6 +100,31 @@ def test_train_then_predict(studies, model, tmp_path):
     assert bags["bag"].str.fullmatch("[0-9a-f]{16}").all()
     assert len(list((tmp_path / "run" / "reports").iterdir())) == 12
     assert "Research use only" in (tmp_path / "run" / "summary.md").read_text()
+
+
+def test_heat_maps_are_written_when_asked_for(studies, model, tmp_path):
+    ways = {"plain": (), "heat": ("--heat", "--reports", "strips")}
+    for name, more in ways.items():
+        done = call(
+            "ct", "predict", studies, "--model", model, "--out", tmp_path / name, "--figures", 12, *more, drawn=True
+        )
+        assert done.exit_code == 0, done.output
+    plain, warm = (ResultSet.load(tmp_path / name) for name in ways)
+    assert plain.heat is None and warm.heat.shape == warm.images.shape
+    called = warm.prediction.instance_label == 1
+    assert called.any() and not warm.heat[~called].any()
+    lit = [bool(warm.heat[warm.instances_of(bag)].any()) for bag in range(len(warm))]
+    assert any(lit) and all(warm.heat[warm.instances_of(bag)].max() in (0, 255) for bag in range(len(warm)))
+    order = warm.by_probability().tolist()
+    drawn = {path.stem for path in (tmp_path / "heat" / "figures").glob("heat-*.png")}
+    assert drawn == {f"heat-{place:03d}" for place, bag in enumerate(order, 1) if lit[bag]}
+    assert not list((tmp_path / "plain" / "figures").glob("heat-*"))
+    sheets = list((tmp_path / "heat" / "strips").glob("*-heat.dcm"))
+    assert len(sheets) == sum(lit) and len(list((tmp_path / "heat" / "strips").iterdir())) == 12 + sum(lit)
+    for name in ("bags.csv", "instances.csv"):
+        assert (tmp_path / "plain" / name).read_bytes() == (tmp_path / "heat" / name).read_bytes()
+    first = pd.read_csv(next((tmp_path / "heat" / "figures").glob("heat-*.csv")))
+    assert first["predicted"].all() and (first["slice"] == first["instance"] + 1).all()
 
 
 def test_the_same_training_is_not_done_twice_and_another_is_refused(studies, model, tmp_path):

@@ -17,7 +17,7 @@ from ct_studies import SLICES, write_studies
 from psimil import VGPMIL
 from psimil.ct import Cohort, CTPipeline, Slices, index_folder, read_report, read_series
 from psimil.ct.report.run_files import write_results
-from psimil.ct.report.scan_results import RESEARCH, CTResults, predict_cohort
+from psimil.ct.report.scan_results import RESEARCH, CTResults, _heat, predict_cohort
 from psimil.ct.report.slice_truth import slice_truth, truth_scores
 from psimil.ct.scans.cohort import Failure, ReadingRules
 from psimil.ct.scans.label_file import read_slice_labels
@@ -178,6 +178,19 @@ def test_joint_training_is_that_of_independent_slices_which_are_linked_in_the_la
     assert one.joint_history_ == two.joint_history_
     assert one.extractor_.fingerprint_ == two.extractor_.fingerprint_
     assert two.gp_.labels == "chain" and two.gp_.model_.coupling > 0 == one.gp_.model_.coupling
+
+
+def test_scans_that_do_not_count_as_analysed_have_no_heat_map(studies, trained):
+    pipeline, cohort = trained[0], cohort_of(studies)
+    found = predict_cohort(pipeline, cohort, heat=True)
+    called = found.prediction.instance_label == 1
+    assert called.any() and all(maps.shape == (SLICES, 16, 16) for maps in found.heat)
+    assert not np.concatenate(found.heat)[~called].any()
+    elsewhere = replace(pipeline.purpose_, regions=("CHEST",))
+    slices = [replace(scan, region="HEAD") for scan in found.slices]
+    unseen = CTResults(slices, found.prediction, purpose=elsewhere)
+    assert all(map(unseen.obstacle, range(12)))
+    assert not np.concatenate(_heat(pipeline, unseen)).any() and np.concatenate(_heat(pipeline, found)).any()
 
 
 def test_tables_figures_and_reports_show_the_same_numbers(tmp_path, results, sketches):

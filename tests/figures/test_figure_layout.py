@@ -11,9 +11,11 @@ from matplotlib import pyplot
 from artists import check, error_ends, overlaps, texts
 from psimil import VGPMIL
 from psimil.figures import (
+    heat_table,
     new_figure,
     plot_bag,
     plot_digits,
+    plot_heat,
     plot_history,
     plot_referral,
     plot_reliability,
@@ -127,6 +129,27 @@ def test_bags_of_any_size_and_with_long_names(predicted, bag, kind):
     }[kind]()
     check(ax)
     assert (error_ends(ax)[:, 1] >= 0.0).all() and (error_ends(ax)[:, 1] <= 1.0).all()
+
+
+@pytest.mark.parametrize("bag", [0, 1, 3])
+def test_sheets_of_heat_maps_show_called_slices_alone(predicted, bag):
+    rows = predicted.instances_of(bag)
+    called = np.flatnonzero(predicted.instance_label[rows])
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 256, (rows.stop - rows.start, 6, 6)).astype(np.uint8)
+    heat = rng.integers(1, 256, images.shape).astype(np.uint8)
+    ax = plot_heat(predicted, bag, images, heat, edges="left edge R, right edge L")
+    check(ax)
+    shown = heat_table(predicted, bag)["instance"].to_numpy()
+    assert set(shown) <= set(called) and len(shown) == min(len(called), 12)
+    if len(called):
+        prob = predicted.instance_prob[rows]
+        assert prob[shown].min() >= np.sort(prob[called])[-len(shown)] and (np.diff(shown) > 0).all()
+    pictures = [image.get_array() for image in ax.images]
+    for place, number in enumerate(shown):
+        np.testing.assert_array_equal(pictures[2 * place], images[number])
+        np.testing.assert_allclose(pictures[2 * place + 1][..., 3], heat[number] / 255 * 0.65)
+    assert len(pictures) == 2 * len(shown) and "outlines no lesion" in ax.get_xlabel().replace("\n", " ")
 
 
 def test_the_disclaimer_has_a_line_of_its_own(predicted):

@@ -67,6 +67,7 @@ def test_scans_come_back_with_positions_thumbnails_notes_and_series(fitted, tmp_
         kind="ct",
         positions=np.linspace(-3, 8, N),
         images=np.random.default_rng(0).integers(0, 256, (N, 5, 7)).astype(np.uint8),
+        heat=np.random.default_rng(1).integers(0, 256, (N, 5, 7)).astype(np.uint8),
         orientation=np.array([[1.0, 0, 0, 0, 1, 0], [0.0] * 6] * 10),
         notes=tuple(f"note {n}; </script>" for n in range(20)),
         series=tuple(f"{n:016x}" for n in range(20)),
@@ -146,6 +147,15 @@ BREAKS = {
     ),
     "images of numbers": lambda tensors, texts, header: tensors.__setitem__(
         "images", np.zeros((len(tensors["rows"]), 2, 2), np.uint8)
+    ),
+    "heat of numbers": lambda tensors, texts, header: tensors.__setitem__(
+        "heat", np.zeros((len(tensors["rows"]), 2, 2), np.uint8)
+    ),
+    "heat without images": lambda tensors, texts, header: (
+        header.update(kind_of_bags="ct"),
+        [tensors.pop(name) for name in ("features", "values", "effects")],
+        tensors.__setitem__("positions", np.zeros(len(tensors["rows"]))),
+        tensors.__setitem__("heat", np.zeros((len(tensors["rows"]), 2, 2), np.uint8)),
     ),
     "empty images": lambda tensors, texts, header: (
         header.update(kind_of_bags="images"),
@@ -253,6 +263,7 @@ def test_every_field_of_the_schema_is_written_by_some_result(fitted, tmp_path):
         kind="ct",
         positions=np.zeros(len(fitted[1].X)),
         images=np.zeros((len(fitted[1].X), 2, 2), np.uint8),
+        heat=np.zeros((len(fitted[1].X), 2, 2), np.uint8),
         orientation=np.zeros((len(prediction.ids), 6)),
         owed=(np.zeros(len(fitted[1].X)), np.ones(len(fitted[1].X))),  # as of a model in context
     )

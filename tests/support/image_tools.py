@@ -51,6 +51,7 @@ def sample_scans(tmp_path_factory, count=7):
         "thumbnails": (replace(scans, orientation=known), None),
         "old thumbnails": (scans, None),
         "ct": shown([ways[0]] * len(ways)),
+        "no heat": (replace(scans, heat=None), None),
         "no spacing": shown(ways, None),
     }
 

@@ -96,18 +96,32 @@ def ct_results(folder, scans=2, size=32):
     known = np.array([truth[source.sop_instance_uid] for scan in read for source in scan.sources])
     offsets = np.cumsum([0] + [len(scan) for scan in read])
     images = [apply_windows(scan.hu, (BLOOD,), size=min(96, size))[:, 0] for scan in read]
+    pictures = np.rint(255 * np.concatenate(images)).astype(np.uint8)
+    prediction = predicted(
+        20 * bright - 7 + 7 * known, offsets, [part.study_id for part in series], novelty=strange(offsets)
+    )
     results = ResultSet.of(
-        predicted(20 * bright - 7 + 7 * known, offsets, [part.study_id for part in series], novelty=strange(offsets)),
+        prediction,
         kind="ct",
         truth=np.maximum.reduceat(known, offsets[:-1]),
         instance_truth=known,
         positions=np.concatenate([scan.positions for scan in read]),
-        images=np.rint(255 * np.concatenate(images)).astype(np.uint8),
+        images=pictures,
+        heat=heat_over(pictures, prediction.instance_label),
         notes=tuple("; ".join(scan.notes) for scan in read),
         series=tuple(part.id for part in series),
         model=CARD,
     )
     return results, files.studies
+
+
+def heat_over(pictures, called):
+    """Heat in the left upper quarter of called slices, by how bright they are; none elsewhere."""
+    heat = np.zeros_like(pictures)
+    side = pictures.shape[1] // 2
+    heat[:, :side, :side] = np.maximum(pictures[:, :side, :side], 80)
+    heat[np.asarray(called) == 0] = 0
+    return heat
 
 
 def viewed_of(kind, folder, *, show_ids=False, **how):

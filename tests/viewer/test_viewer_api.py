@@ -283,7 +283,7 @@ def test_the_schema_is_behind_the_session(features, tmp_path):
     paths = features.get("/api/openapi.json").json()["paths"]
     assert set(paths) == {
         "/api/set", "/api/bags", "/api/bags/{key}", "/api/bags/{key}/slices/{index}", "/api/bags/{key}/sprite",
-        "/api/feedback", "/session",
+        "/api/bags/{key}/heat", "/api/feedback", "/session",
     }  # fmt: skip
     assert Browser(features.viewed, signed_in=False).get("/api/openapi.json").status_code == 401
 

@@ -14,7 +14,7 @@ from viewed import Browser, serving, viewed_of
 
 OPERATIONS = [
     "GET /api/set", "GET /api/bags", "GET /api/bags/{key}", "GET /api/bags/{key}/slices/{index}",
-    "GET /api/bags/{key}/sprite", "POST /api/feedback", "POST /session",
+    "GET /api/bags/{key}/sprite", "GET /api/bags/{key}/heat", "POST /api/feedback", "POST /session",
 ]  # fmt: skip
 NO_INPUT = "GET /api/set"
 KEY = re.compile(r"[A-Za-z0-9_-]{12}")

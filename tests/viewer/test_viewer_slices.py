@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from psimil.results.result_set import HEAT_WORDS
 from psimil.viewer.settings import Settings
 from psimil.viewer.state import ViewerState
 from viewed import Browser, viewed_of
@@ -66,6 +67,21 @@ def test_sprites_hold_the_thumbnails(client):
     for index, row in enumerate(range(*client.viewed.results.instances_of(1).indices(len(images)))):
         top, left = height * (index // across), width * (index % across)
         np.testing.assert_array_equal(sprite[top : top + height, left : left + width], images[row])
+
+
+def test_heat_maps_lie_as_the_thumbnails_do(client):
+    results, key = client.viewed.results, client.viewed.keys[1]
+    answer, picture = client.get(f"/api/bags/{key}/heat"), client.get(f"/api/bags/{key}").json()["image"]
+    if results.heat is None:
+        assert answer.status_code == 404 and "--heat" in answer.text and picture["heat"] is None
+        return
+    rows = results.instances_of(1)
+    assert picture["heat"] == (HEAT_WORDS if results.heat[rows].any() else None)
+    sprite = np.asarray(Image.open(io.BytesIO(answer.content)))
+    height, width = results.heat.shape[1:]
+    for index, row in enumerate(range(rows.start, rows.stop)):
+        top, left = height * (index // 16), width * (index % 16)
+        np.testing.assert_array_equal(sprite[top : top + height, left : left + width], results.heat[row])
 
 
 def test_bags_without_dicom_have_thumbnails_only(scans):

@@ -36,6 +36,9 @@ def predict(
     identify: Annotated[
         bool, typer.Option("--identify", help="Copy patient and study into the reports. They identify people.")
     ] = False,
+    heat: Annotated[
+        bool, typer.Option("--heat", help="Show where in called slices the evidence lies: figures, psimil view.")
+    ] = False,
     truth: Annotated[
         Path | None,
         typer.Option("--truth", metavar="CSV", help="Slice labels: columns sop_instance_uid and label."),
@@ -57,7 +60,13 @@ def predict(
             warnings.warn(IDENTIFIED, DataWarning, stacklevel=2)
         pipeline = CTPipeline.load(model, device=options["device"])
         with opened(out, overwrite=options["overwrite"], inputs=(directory, model, truth)) as run:
-            how: dict[str, Any] = {"figures": figures, "reports": kinds, "identify": identify, "truth": truth}
+            how: dict[str, Any] = {
+                "figures": figures,
+                "reports": kinds,
+                "identify": identify,
+                "heat": heat,
+                "truth": truth,
+            }
             results, lines, facts, _ = fill(shell, run, directory, pipeline, options, model=model, **how)
         check_read(results.slices, results.failures, f" This is written, with {facts['reports']} reports, in {out}.")
         shell.say(
@@ -81,6 +90,7 @@ def fill(
     figures: int = 0,
     reports: Collection[str] = ("sr", "keys"),
     identify: bool = False,
+    heat: bool = False,
     truth: Path | None = None,
 ) -> tuple[CTResults, list[str], dict[str, Any], list[Failure]]:
     """Predict the scans of a folder into a run, which is finished.
@@ -106,7 +116,7 @@ def fill(
     cohort = cohort_of(directory, options)
     with shell.progress(len(cohort), "reading") as step:
         known = None if truth is None else read_slice_labels(truth)
-        results = predict_cohort(pipeline, cohort, truth=known, file=model / GP_FILE, progress=step)
+        results = predict_cohort(pipeline, cohort, truth=known, file=model / GP_FILE, heat=heat, progress=step)
     run.start(environment())
     run.write_table("series.csv", cohort.table())
     scans = len(results.slices) + len(results.failures)

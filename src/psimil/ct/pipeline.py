@@ -148,6 +148,26 @@ class CTPipeline(ClassifierMixin, BaseEstimator):
         bags = self.transform(scans)
         return self.gp_.predict_dist(bags, level=level)
 
+    def heat_maps(self, scans: Iterable[Item], wanted: Array | None = None) -> list[Array]:
+        """Where in each slice its log-odds come from, see :mod:`psimil.ct.network.heat_maps`.
+
+        Parameters
+        ----------
+        wanted : (N,) the slices that get a map, those of the others are 0; None for all.
+
+        Returns
+        -------
+        maps : for each scan (S, size, size) latent log-odds per pixel, of the slice alone, before its neighbours count.
+        """
+        from psimil.ct.network.heat_maps import heat_maps
+
+        network, slices = self._extractor().weights_.model, self._slices(scans)
+        count = sum(map(len, slices))
+        chosen = np.ones(count, bool) if wanted is None else np.asarray(wanted, dtype=bool)
+        if chosen.shape != (count,):
+            raise InputError(f"wanted has shape {chosen.shape}, expected one truth value for each of {count} slices.")
+        return heat_maps(network, self.gp_.model_, [scan.images for scan in slices], chosen)
+
     def predict_proba(self, scans: Iterable[Item]) -> Array:
         """(B, 2) probabilities of the labels 0 and 1."""
         prob = self.predict_dist(scans).prob

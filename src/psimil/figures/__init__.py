@@ -4,6 +4,7 @@ from psimil.figures.bag import bag_table, plot_bag
 from psimil.figures.canvas import new_figure, save_figure
 from psimil.figures.digits import digits_table, plot_digits
 from psimil.figures.heat_map import plot_slide
+from psimil.figures.heat_sheet import heat_table, plot_heat
 from psimil.figures.history import history_table, plot_history
 from psimil.figures.referral import plot_referral, referral_table
 from psimil.figures.reliability import plot_reliability, reliability_table
@@ -14,10 +15,12 @@ from psimil.results.slide_results import slide_table
 __all__ = [
     "bag_table",
     "digits_table",
+    "heat_table",
     "history_table",
     "new_figure",
     "plot_bag",
     "plot_digits",
+    "plot_heat",
     "plot_history",
     "plot_referral",
     "plot_reliability",

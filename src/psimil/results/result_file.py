@@ -77,6 +77,7 @@ FIELDS = {
     "instance_upper": Field("N", low=0, high=1, needed=False),
     "positions": Field("N", ("float64",), needed=False),
     "images": Field("NHW", ("uint8",), needed=False),
+    "heat": Field("NHW", ("uint8",), needed=False),
     "orientation": Field("B6", ("float64",), -1.1, 1.1, needed=False),
     "features": Field("NK", ("int64",), 0, needed=False),
     "values": Field("NK", ("float64",), needed=False),
@@ -233,9 +234,11 @@ def _check_together(tensors: dict[str, Array], header: dict[str, Any], sizes: di
         raise _broken('array "features" names features that are not there')
     _check_bounds(tensors)
     kind = header["kind_of_bags"]
-    scans_only, others_only = "orientation" in tensors, "features" in tensors
+    scans_only, others_only = {"orientation", "heat"} & set(tensors), "features" in tensors
     if (kind == "ct") != ("positions" in tensors) or (others_only if kind == "ct" else scans_only):
         raise _broken(f'the arrays are not those of kind "{kind}"')
+    if "heat" in tensors and "images" not in tensors:
+        raise _broken('array "heat" is there without "images", over which it lies')
     if "images" in tensors and (kind == "features" or 0 in tensors["images"].shape):
         raise _broken(f'array "images" does not fit bags of kind "{kind}"')
 

@@ -23,10 +23,15 @@ from psimil.results.metrics import UNKNOWN, bag_metrics, instance_metrics
 from psimil.results.result_file import NAME, OBSTACLES, prediction_arrays, prediction_of, read_result, write_result
 
 SHOWN = (
-    "truth", "instance_truth", "positions", "images", "orientation", "features", "values", "effects", "own_effect",
-    "bag_effect", "fold",
+    "truth", "instance_truth", "positions", "images", "heat", "orientation", "features", "values", "effects",
+    "own_effect", "bag_effect", "fold",
 )  # fmt: skip
 OUT_OF_BAG = "out-of-bag: every bag is predicted by a model that has not learned from it"
+HEAT_WORDS = (
+    "Heat: where in the slice its own evidence lies, by the gradients of the network from a blurred copy of it; the "
+    "brighter, the more it adds to the log-odds, beside the strongest place of this scan. Only slices called positive "
+    "have one. It outlines no lesion, and shows nothing of what the model missed."
+)
 LARGEST = 500_000  # instances of one file, which is made and read as a whole
 
 
@@ -42,6 +47,7 @@ class ResultSet:
     instance_truth : (N,) labels, -1 for unknown.
     positions : (N,) millimetres along the axis, feet to head, of CT slices; else None.
     images : (N, h, w) thumbnails in 0..255, or None.
+    heat : (N, h, w) what speaks for each CT slice, by place, 255 the most in a scan, 0 where not called; or None.
     orientation : (B, 6) ImageOrientationPatient of the pictures of scans, zeros where unknown; or None.
     features : (N, k) numbers of the features that move each instance most, the strongest first; or None.
     values : (N, k) their values in the units of the file.
@@ -70,6 +76,7 @@ class ResultSet:
     instance_truth: Array
     positions: Array | None
     images: Array | None
+    heat: Array | None
     orientation: Array | None
     features: Array | None
     values: Array | None
@@ -92,6 +99,7 @@ class ResultSet:
         instance_truth: Array | None = None,
         positions: Array | None = None,
         images: Array | None = None,
+        heat: Array | None = None,
         orientation: Array | None = None,
         effects: tuple[Array, Array, Array] | None = None,
         owed: tuple[Array, Array] | None = None,
@@ -111,6 +119,7 @@ class ResultSet:
             _labels(instance_truth, int(prediction.offsets[-1])),
             positions,
             images,
+            heat,
             orientation,
             features,
             values,

@@ -89,7 +89,7 @@ def bag_routes(state: ViewerState) -> APIRouter:
 
 
 def picture_routes(state: ViewerState, *, local: bool) -> APIRouter:
-    """The routes ``/api/bags/{key}/slices/{index}``, in Hounsfield units, and ``/api/bags/{key}/sprite``."""
+    """The routes ``/slices/{index}``, in Hounsfield units, ``/sprite`` and ``/heat`` of ``/api/bags/{key}``."""
     routes = APIRouter(responses=WRONG | UNKNOWN)
     limiter: list[CapacityLimiter] = []
 
@@ -116,6 +116,13 @@ def picture_routes(state: ViewerState, *, local: bool) -> APIRouter:
         data = await in_thread(state.sprite, bag_number(state, key))
         if data is None:
             raise HTTPException(404, "this bag has no pictures.")
+        return Response(data, media_type="image/png")
+
+    @routes.get("/api/bags/{key}/heat", response_class=Response, responses=_binary("image/png"))
+    async def _heat(key: KeyPath) -> Response:
+        data = await in_thread(state.heat, bag_number(state, key))
+        if data is None:
+            raise HTTPException(404, "this bag has no heat maps. Predict it with psimil ct predict --heat.")
         return Response(data, media_type="image/png")
 
     return routes

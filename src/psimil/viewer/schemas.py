@@ -162,6 +162,7 @@ class Picture(Schema):
 
     ``spacing`` has the millimetres between rows and between columns of slices, ``edges`` the sides of the patient, and
     ``ends`` names where the slices begin and end; the first two are None where they are unknown.
+    ``heat`` says what the heat map over the pictures shows, None where there is none.
     """
 
     kind: Literal["hu", "thumbnail", "none"]
@@ -173,6 +174,7 @@ class Picture(Schema):
     spacing: tuple[float, float] | None
     edges: Sides | None
     ends: tuple[str, str]
+    heat: str | None
 
 
 class BagDetails(BagRow):

@@ -59,9 +59,18 @@ class ViewerState:
 
     def sprite(self, number: int) -> bytes | None:
         """All thumbnails of a bag in one PNG picture, ``COLUMNS`` in a row, or None when there are none."""
-        if self.results.images is None:
-            return None
-        return encode_png(grid(self.results.images[self.results.instances_of(number)]))
+        images = self.results.images
+        return None if images is None else encode_png(grid(images[self.results.instances_of(number)]))
+
+    def has_heat(self, number: int) -> bool:
+        """Whether there is a heat map of at least one instance of a bag."""
+        heat = self.results.heat
+        return heat is not None and bool(heat[self.results.instances_of(number)].any())
+
+    def heat(self, number: int) -> bytes | None:
+        """The heat maps of a bag as :meth:`sprite` has its thumbnails."""
+        heat = self.results.heat
+        return None if heat is None else encode_png(grid(heat[self.results.instances_of(number)]))
 
 
 def grid(images: NDArray[np.uint8]) -> NDArray[np.uint8]:

@@ -14,7 +14,7 @@ from psimil.report.calls import Words, difference_words, reason_words, threshold
 from psimil.results.edges import Edges, ends
 from psimil.results.feedback import Feedback
 from psimil.results.metrics import UNKNOWN
-from psimil.results.result_set import ResultSet
+from psimil.results.result_set import HEAT_WORDS, ResultSet
 from psimil.viewer.schemas import (
     BagDetails,
     BagList,
@@ -165,6 +165,7 @@ def _picture(state: ViewerState, number: int) -> Picture:
         spacing=spacing_of(header),
         edges=None if edges is None else Sides(**edges._asdict()),
         ends=ends(orientation),
+        heat=HEAT_WORDS if state.has_heat(number) else None,
     )
 
 

@@ -110,9 +110,9 @@ def test_blood_can_be_seen_where_the_truth_says_so(kind, monkeypatch):
     drawn = module._drawn
 
     def spy(anatomy, grid, positions, thickness, bleeds):
-        clean, truth = drawn(anatomy, grid, positions, thickness, bleeds)
+        clean, truth, blood = drawn(anatomy, grid, positions, thickness, bleeds)
         seen[:] = [clean - drawn(anatomy, grid, positions, thickness, ())[0], clean]
-        return clean, truth
+        return clean, truth, blood
 
     monkeypatch.setattr(module, "_drawn", spy)
     phantom = scan(3, size=96, kind=kind, n_slices=16)
@@ -122,8 +122,11 @@ def test_blood_can_be_seen_where_the_truth_says_so(kind, monkeypatch):
         if positive:
             area = np.count_nonzero((clean[number] >= 37 + 15) & (added[number] > 5)) * phantom.spacing[0] ** 2
             assert area >= 30
+            marked = phantom.blood[number]
+            assert marked.sum() * phantom.spacing[0] ** 2 >= 60 and (clean[number][marked] > 37 + 15).all()
+            assert (added[number][marked] > 5).all()
         else:
-            assert not added[number].any()
+            assert not added[number].any() and not phantom.blood[number].any()
 
 
 def test_shapes_of_blood():

@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("highdicom")
 
-from psimil.ct.report.key_objects import write_key_objects, write_strip
+from psimil.ct.report.key_objects import write_capture, write_key_objects
 from psimil.foundations.errors import InputError
 from reported import CT, ENHANCED, PATIENT, WHEN, scan
 
@@ -46,12 +46,16 @@ def test_without_called_slices_there_is_no_file(changes, tmp_path):
 
 def test_a_strip_shows_its_pixels_and_has_a_uid_of_its_own(tmp_path):
     pixels = np.random.default_rng(0).integers(0, 256, (40, 50, 3), dtype=np.uint8)
-    write_strip(tmp_path / "s.dcm", scan(model="sha256:a"), pixels, when=WHEN)
+    write_capture(tmp_path / "s.dcm", scan(model="sha256:a"), pixels, when=WHEN)
     dataset = pydicom.dcmread(tmp_path / "s.dcm")
     np.testing.assert_array_equal(dataset.pixel_array, pixels)
     assert dataset.SOPInstanceUID == scan(model="sha256:a").uid("strip") != scan(model="sha256:a").uid("report")
     assert "Research use only" in dataset.DerivationDescription and not dataset.PatientName
-    write_strip(tmp_path / "again.dcm", scan(model="sha256:a"), pixels, when=WHEN)
+    write_capture(tmp_path / "again.dcm", scan(model="sha256:a"), pixels, when=WHEN)
     assert (tmp_path / "again.dcm").read_bytes() == (tmp_path / "s.dcm").read_bytes()
+    write_capture(tmp_path / "heat.dcm", scan(model="sha256:a"), pixels, "heat", when=WHEN)
+    heat = pydicom.dcmread(tmp_path / "heat.dcm")
+    assert {heat.SOPInstanceUID, heat.SeriesInstanceUID}.isdisjoint({dataset.SOPInstanceUID, dataset.SeriesInstanceUID})
+    assert heat.SeriesNumber != dataset.SeriesNumber
     with pytest.raises(InputError, match="BurnedInAnnotation"):
-        write_strip(tmp_path / "t.dcm", scan(), pixels, when=WHEN, burned_in=True)
+        write_capture(tmp_path / "t.dcm", scan(), pixels, when=WHEN, burned_in=True)

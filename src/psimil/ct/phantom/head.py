@@ -28,6 +28,7 @@ class Phantom:
     ----------
     hu : (S, size, size) Hounsfield units in [-1024, 3071].
     truth : (S,) 1 for a slice with blood.
+    blood : (S, size, size) where it is.
     positions : (S,) middle of the slices in mm.
     thickness : of a slice in mm; there may be gaps between slices.
     spacing : mm between rows, between columns.
@@ -42,6 +43,7 @@ class Phantom:
 
     hu: NDArray[np.int16]
     truth: NDArray[np.int8]
+    blood: NDArray[np.bool_]
     positions: Positions
     thickness: float
     spacing: tuple[float, float]
@@ -94,11 +96,11 @@ def head(
     several = int(rng.integers(1, lesions + 1)) if positive and lesions > 1 else 1
     while True:
         bleeds = _bleeding(rng, anatomy, kind, positions, thickness, several) if positive else ()
-        clean, truth = _drawn(anatomy, grid, positions, thickness, bleeds)
+        clean, truth, blood = _drawn(anatomy, grid, positions, thickness, bleeds)
         if not positive or _in_runs(truth, RUN[1], several):
             break
     hu = np.clip(np.rint(_scanned(rng, clean, positions)), -1024, 3071).astype(np.int16)
-    return Phantom(hu, truth, positions, thickness, (grid.spacing,) * 2, tuple(blood.kind for blood in bleeds))
+    return Phantom(hu, truth, blood, positions, thickness, (grid.spacing,) * 2, tuple(bleed.kind for bleed in bleeds))
 
 
 def check_lesions(lesions: int) -> None:
@@ -144,11 +146,12 @@ def _in_runs(truth: NDArray[np.int8], most: int, several: int) -> bool:
 
 def _drawn(
     anatomy: Anatomy, grid: Grid, positions: Positions, thickness: float, bleeds: tuple[Blood, ...]
-) -> tuple[Array, NDArray[np.int8]]:
-    """(S, size, size) Hounsfield units without noise, averaged through each slice, and (S,) where blood is seen."""
+) -> tuple[Array, NDArray[np.int8], NDArray[np.bool_]]:
+    """(S, size, size) Hounsfield units without noise, means through each slice; where blood is, by slice and pixel."""
     offsets = thickness * ((np.arange(SAMPLES) + 0.5) / SAMPLES - 0.5)
     size, truth = len(grid.weights), np.zeros(len(positions), dtype=np.int8)
     clean = np.full((len(positions), size, size), -1000.0, dtype=np.float32)
+    shown = np.zeros(clean.shape, dtype=bool)
     for number, position in enumerate(positions):
         window = grid.window(anatomy.skull, position)
         hu, place = anatomy.paint(grid, position + offsets, window)
@@ -162,9 +165,9 @@ def _drawn(
             bled = hu.mean(axis=0)
             seen = (filled > 0.4) & (bled - GREY > VISIBLE_CONTRAST) & (bled - picture > 0.5 * VISIBLE_CONTRAST)
             if np.count_nonzero(seen) * grid.spacing**2 >= VISIBLE_AREA:
-                picture, truth[number] = bled, 1
+                picture, truth[number], shown[number][window] = bled, 1, seen
         clean[number][window] = picture
-    return clean, truth
+    return clean, truth, shown
 
 
 def _scanned(rng: np.random.Generator, clean: Array, positions: Positions) -> Array:

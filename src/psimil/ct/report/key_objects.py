@@ -1,4 +1,4 @@
-"""The slices that are called positive as a DICOM key object selection, and the strip of a scan as a capture."""
+"""The slices that are called positive as a DICOM key object selection, and pictures of a scan as captures."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from psimil.ct.report.filing import object_facts, write_object
 from psimil.ct.report.report_content import RESEARCH, evidence, observer
 from psimil.ct.report.reported_scan import ReportedScan
+
+CAPTURES = {"strip": 902, "heat": 903}  # series numbers
 
 if TYPE_CHECKING:
     from highdicom.sc import SCImage
@@ -71,21 +73,28 @@ def _selection(scan: ReportedScan) -> Dataset:
     return document
 
 
-def write_strip(
-    path: str | Path, scan: ReportedScan, pixels: NDArray[np.uint8], *, when: datetime, burned_in: bool = False
+def write_capture(
+    path: str | Path,
+    scan: ReportedScan,
+    pixels: NDArray[np.uint8],
+    what: str = "strip",
+    *,
+    when: datetime,
+    burned_in: bool = False,
 ) -> None:
-    """Write a picture of a scan's slices and their probabilities as a secondary capture.
+    """Write a picture of a scan's slices and what the model says of them as a secondary capture.
 
     Parameters
     ----------
     path : file to create or replace.
     scan : that the picture shows.
     pixels : (rows, columns, 3) red, green and blue.
+    what : "strip", or "heat" for a sheet of heat maps; each is a series of its own.
     """
-    write_object(path, scan, lambda: _capture(scan, pixels), when=when, burned_in=burned_in)
+    write_object(path, scan, lambda: _capture(scan, pixels, what), when=when, burned_in=burned_in)
 
 
-def _capture(scan: ReportedScan, pixels: NDArray[np.uint8]) -> SCImage:
+def _capture(scan: ReportedScan, pixels: NDArray[np.uint8], what: str) -> SCImage:
     from highdicom.sc import ConversionTypeValues, SCImage
 
     image = SCImage(
@@ -95,7 +104,7 @@ def _capture(scan: ReportedScan, pixels: NDArray[np.uint8]) -> SCImage:
         "PATIENT",
         study_instance_uid=scan.study_uid,
         patient_orientation=("L", "P"),
-        **object_facts(scan, "strip", 902),
+        **object_facts(scan, what, CAPTURES[what]),
     )
     image.ConversionType = ConversionTypeValues.WSD.value
     image.PatientOrientation, image.Laterality = [], ""  # it shows many slices and a curve

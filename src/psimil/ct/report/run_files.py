@@ -19,6 +19,9 @@ from psimil.foundations.errors import InputError
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import pandas as pd
+    from matplotlib.axes import Axes
+
     from psimil.files.rundir import RunDirectory
 
 FOLDERS = {"sr": "reports", "keys": "keys", "strips": "strips"}  # by kind of DICOM object
@@ -41,9 +44,9 @@ def write_results(
     Parameters
     ----------
     run : directory to fill.
-    figures : strips to draw, at most.
+    figures : scans to draw, at most: a strip each, and where there are heat maps a sheet of them.
     reports : of "sr", one Structured Report per scan, also of those that could not be analysed; "keys", a selection of
-        the slices that are called positive; "strips", the drawn strips as secondary captures.
+        the slices that are called positive; "strips", what was drawn as secondary captures.
     identify : copy patient and study of the source files into them.
     now : time that they carry; None for the present.
     progress : called with a note after each figure and each scan's reports.
@@ -58,9 +61,11 @@ def write_results(
         run.write_table("bags.csv", results.scan_table())
         run.write_table("instances.csv", results.slice_table())
         results.result_set().save(run)
-    pictures = {}
-    for place, number in enumerate(results.order()[:figures], start=1):
-        pictures[int(number)] = _draw(run, results, int(number), place)
+    pictures: dict[int, dict[str, NDArray[np.uint8]]] = {}
+    for place, number in enumerate(results.order()[:figures].tolist(), start=1):
+        pictures[number] = {"strip": _draw_strip(run, results, number, place)}
+        if results.heat and results.heat[number].any():
+            pictures[number]["heat"] = _draw_heat(run, results, number, place)
         progress("figures")
     if not reports:
         return []
@@ -69,12 +74,9 @@ def write_results(
     return _reports(run, results, now, reports, identify, pictures, progress)
 
 
-def _draw(run: RunDirectory, results: CTResults, number: int, place: int) -> NDArray[np.uint8]:
+def _draw_strip(run: RunDirectory, results: CTResults, number: int, place: int) -> NDArray[np.uint8]:
     """Draw one strip; its pixels (rows, columns, 3)."""
-    from matplotlib.pyplot import close
-
-    from psimil.figures import plot_strip, save_figure, strip_table
-    from psimil.figures.lettering import figure_of, noted
+    from psimil.figures import plot_strip, strip_table
     from psimil.results.edges import Edges, edge_words
 
     truth = None if results.truth is None else results.prediction.split(results.truth)[number]
@@ -82,8 +84,29 @@ def _draw(run: RunDirectory, results: CTResults, number: int, place: int) -> NDA
     name = str(results.prediction.ids[number])
     words = edge_words(Edges.of(slices.orientation))
     ax = plot_strip(results.prediction, name, truth, slices.images[:, 0], edges=words)
+    return _saved(run, f"scan-{place:03d}", ax, strip_table(results.prediction, name, truth))
+
+
+def _draw_heat(run: RunDirectory, results: CTResults, number: int, place: int) -> NDArray[np.uint8]:
+    """Draw the heat maps of one scan; their pixels (rows, columns, 3)."""
+    from psimil.figures import heat_table, plot_heat
+    from psimil.results.edges import Edges, edge_words
+
+    slices, name = results.slices[number], str(results.prediction.ids[number])
+    words = edge_words(Edges.of(slices.orientation))
+    ax = plot_heat(results.prediction, name, slices.images[:, 0], results.heat[number], edges=words)
+    return _saved(run, f"heat-{place:03d}", ax, heat_table(results.prediction, name))
+
+
+def _saved(run: RunDirectory, name: str, ax: Axes, table: pd.DataFrame) -> NDArray[np.uint8]:
+    """Save a figure with its table among those of the run; its pixels (rows, columns, 3)."""
+    from matplotlib.pyplot import close
+
+    from psimil.figures import save_figure
+    from psimil.figures.lettering import figure_of, noted
+
     noted(ax, RESEARCH)
-    save_figure(ax, run.figure(f"scan-{place:03d}"), with_slices(strip_table(results.prediction, name, truth)))
+    save_figure(ax, run.figure(name), with_slices(table))
     canvas: Any = figure_of(ax).canvas
     canvas.draw()
     pixels = np.array(canvas.buffer_rgba())[..., :3]
@@ -97,12 +120,12 @@ def _reports(
     now: datetime,
     kinds: Collection[str],
     identify: bool,
-    pictures: Mapping[int, NDArray[np.uint8]],
+    pictures: Mapping[int, Mapping[str, NDArray[np.uint8]]],
     progress: Callable[[str], None],
 ) -> list[Failure]:
     """Write the DICOM objects of all scans; those that get none, and why."""
     from psimil.ct.report.filing import read_identity
-    from psimil.ct.report.key_objects import write_key_objects, write_strip
+    from psimil.ct.report.key_objects import write_capture, write_key_objects
     from psimil.ct.report.structured_report import write_report
 
     refused = []
@@ -110,7 +133,8 @@ def _reports(
     for number, item in enumerate(everything):
         name = str(item.scan if isinstance(item, Failure) else item.id)
         # An id that was asked for may be a real one.
-        file = f"{hashlib.sha256(name.encode()).hexdigest()[:16]}.dcm"
+        stem = hashlib.sha256(name.encode()).hexdigest()[:16]
+        file = f"{stem}.dcm"
         try:
             if isinstance(item, Failure):
                 files: Sequence[Path] = [image.file.path for image in item.images]
@@ -125,8 +149,8 @@ def _reports(
                 write_report(run.file(f"reports/{file}"), scan, **how)
             if "keys" in kinds and scan.called_sources():
                 write_key_objects(run.file(f"keys/{file}"), scan, **how)
-            if "strips" in kinds and number in pictures:
-                write_strip(run.file(f"strips/{file}"), scan, pictures[number], **how)
+            for what, pixels in pictures.get(number, {}).items() if "strips" in kinds else ():
+                write_capture(run.file(f"strips/{stem}{'-heat' * (what == 'heat')}.dcm"), scan, pixels, what, **how)
         except InputError as error:
             refused.append(Failure(name, str(error)))
         progress("reports")

@@ -48,6 +48,7 @@ class CTResults:
     series : (B,) ids of the series that were read; empty when unknown.
     model : the model's card.
     purpose : what the model finds, and where.
+    heat : (B,) heat maps (S, h, h) of the scans, see :attr:`psimil.results.result_set.ResultSet.heat`; empty without.
     files : (B,) the files of each scan, of which patient and study can be copied; empty when unknown.
     """
 
@@ -59,6 +60,7 @@ class CTResults:
     model: Mapping[str, str] = field(default_factory=dict)
     purpose: Purpose = UNNAMED
     files: Sequence[Sequence[Path]] = field(default=(), repr=False)
+    heat: Sequence[Array] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
         obstacles = np.array([_obstacle(scan, self.purpose) for scan in self.slices], dtype=np.str_)
@@ -86,6 +88,7 @@ class CTResults:
             instance_truth=self.truth,
             positions=self.positions,
             images=thumbnails(self.slices),
+            heat=np.concatenate(self.heat) if self.heat else None,
             orientation=np.array([scan.orientation if Edges.of(scan.orientation) else UNKNOWN for scan in self.slices]),
             notes=tuple("; ".join(scan.notes) for scan in self.slices),
             series=tuple(self.series) or None,
@@ -217,6 +220,7 @@ def predict_cohort(
     *,
     truth: Mapping[str, int] | None = None,
     file: Path | None = None,
+    heat: bool = False,
     progress: Callable[[str], None] = lambda note: None,
 ) -> CTResults:
     """Read and predict every scan; those that cannot be read are listed, also when none can.
@@ -225,6 +229,7 @@ def predict_cohort(
     ----------
     truth : slice labels by SOP instance UID.
     file : the Gaussian process's model file, for the model's card.
+    heat : work out where the evidence lies in slices that are called positive.
     progress : called after each scan.
     """
     extractor = pipeline.extractor_
@@ -235,7 +240,7 @@ def predict_cohort(
     if failures:
         card["not read"] = f"{len(failures)} scans, which are to be referred and not shown here; see failures.csv"
     nothing = np.empty(0)
-    return CTResults(
+    results = CTResults(
         slices,
         pipeline.predict_dist(slices)
         if slices
@@ -247,3 +252,14 @@ def predict_cohort(
         pipeline.purpose_,
         [[image.file.path for image in series.slices] for _, series, _ in scans],
     )
+    return replace(results, heat=_heat(pipeline, results)) if heat and slices else results
+
+
+def _heat(pipeline: CTPipeline, results: CTResults) -> list[Array]:
+    """Heat maps, as large as thumbnails, of the slices called positive in scans that could be analysed."""
+    from psimil.ct.network.heat_maps import shown_heat
+
+    analysed = np.array([not results.obstacle(number) for number in range(len(results.slices))])
+    prediction, side = results.prediction, thumbnails(results.slices).shape[-1]
+    wanted = (prediction.instance_label == 1) & np.repeat(analysed, np.diff(prediction.offsets))
+    return [shown_heat(maps, side) for maps in pipeline.heat_maps(results.slices, wanted)]

@@ -58,6 +58,7 @@ export function bindingsOf(stage, place, camera, tools, { instance, instances })
     pan("Down", 0, 1),
     { keys: ["0", "r"], label: "0 or R", does: "Reset zoom, place, window and inversion", act: () => tools.reset() },
     { keys: ["i"], label: "I", does: "Invert: black for white", act: () => tools.invert() },
+    ...(tools.heat ? [{ keys: ["e"], label: "E", does: "Heat map: show or hide", act: () => tools.heat.toggle() }] : []),
     { keys: ["p"], label: "P", does: `Play the ${instances}, or pause`, act: () => tools.play() },
     { keys: ["f"], label: "F", does: "Full screen, or back", act: () => tools.full() },
     ...(tools.mark ? measuring : []),

@@ -12,6 +12,7 @@ import { showEdges } from "./edges.js";
 import { FeedbackForm } from "./feedback.js";
 import { Filmstrip } from "./filmstrip.js";
 import { listen } from "./gestures.js";
+import { Heat } from "./heat.js";
 import { bindingsOf, listenToKeys } from "./keys.js";
 import { Mark } from "./mark.js";
 import { Profile } from "./profile.js";
@@ -57,7 +58,9 @@ function open(set, bag) {
   if (pictured) {
     const stage = new Stage(bag, words);
     parts.push(stage, new Filmstrip(byId("strip"), bag, words, (index) => go(index)));
-    equip(stage, { index: () => current, count, first: words.first, go }, bag.image, set, words);
+    const heat = bag.image.heat ? new Heat(bag) : null;
+    if (heat) parts.push(heat);
+    equip(stage, heat, { index: () => current, count, first: words.first, go }, bag.image, set, words);
   } else {
     parts.push({ show: (index) => showTelling(byId("telling"), bag, index, words) });
   }
@@ -111,7 +114,7 @@ function open(set, bag) {
 }
 
 /** Camera, letters, scale, tools, keys and gestures around the stage. */
-function equip(stage, place, image, set, words) {
+function equip(stage, heat, place, image, set, words) {
   const measured = image.kind === "hu";
   const size = measured ? image : { rows: image.thumb_rows, columns: image.thumb_columns, spacing: null };
   const camera = new Camera(byId("viewport"), byId("plane"), size);
@@ -120,7 +123,7 @@ function equip(stage, place, image, set, words) {
   if (set.kind === "ct") showEdges(image.edges);
   byId("scale-box").hidden = !measured;
   if (measured) camera.watch(() => showScale(camera, image));
-  const tools = new Tools(stage, camera, new Cine(stage, place), mark);
+  const tools = new Tools(stage, camera, new Cine(stage, place), mark, heat);
   listen(stage, place, camera, tools);
   listenToKeys(bindingsOf(stage, place, camera, tools, words));
 }

@@ -12,6 +12,7 @@ export class Tools {
   #camera;
   #cine;
   #mark;
+  #heat;
   #drag = "window";
 
   /**
@@ -19,12 +20,14 @@ export class Tools {
    * @param {import("./camera.js").Camera} camera
    * @param {import("./cine.js").Cine} cine
    * @param {import("./mark.js").Mark|null} mark null where there are no Hounsfield units to measure in
+   * @param {import("./heat.js").Heat|null} heat null where there is no heat map
    */
-  constructor(stage, camera, cine, mark) {
+  constructor(stage, camera, cine, mark, heat) {
     this.#stage = stage;
     this.#camera = camera;
     this.#cine = cine;
     this.#mark = mark;
+    this.#heat = heat;
     byId("drags").hidden = !mark;
     for (const button of byId("drags").children) button.addEventListener("click", () => this.use(button.dataset.drag));
     for (const name of ["play", "invert", "reset"]) byId(name).addEventListener("click", () => this[name]());
@@ -64,6 +67,11 @@ export class Tools {
   /** @param {number} steps above 0 to zoom in */
   zoom(steps) {
     this.#camera.zoomBy(STEP ** steps);
+  }
+
+  /** @returns {import("./heat.js").Heat|null} */
+  get heat() {
+    return this.#heat;
   }
 
   /** Black for white, or back. */
