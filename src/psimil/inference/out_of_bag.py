@@ -78,18 +78,16 @@ def learn_novelty(shard: Shard, fold: Array, gp: SparseGP, scaling: Scaling, opt
     rows, starts = rows_of_bags(shard.labels.offsets, counted)
     X, positive = shard.X[rows], shard.labels.spread(shard.labels.T)[rows] == 1
     standardised = options.standardize and scaling.directions is None
-    if not standardised:
-        scaling = Scaling.identity(X.shape[1])
-    raw, Z = scaling.invert(X), scaling.invert(gp.Z)
 
     def placed(chosen: Array) -> tuple[Array, Array]:
-        own = Scaling.fit(raw[chosen], own=0) if standardised else scaling
-        X, rng = own.apply(raw), np.random.default_rng(seed)
+        # What does not vary among the chosen keeps the scale of all.
+        own = Scaling.fit(X[chosen], own=0) if standardised else Scaling.identity(X.shape[1])
+        seen, rng = own.apply(X), np.random.default_rng(seed)
         if options.inducing_points is not None:
-            return own.apply(Z), X
+            return own.apply(gp.Z), seen
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DataWarning)  # half of the bags need not have as many distinct instances
-            return choose_inducing(X[chosen], positive[chosen], len(gp.Z), options.inducing, gp.kernel, rng), X
+            return choose_inducing(seen[chosen], positive[chosen], len(gp.Z), options.inducing, gp.kernel, rng), seen
 
     return Novelty.learn(starts, fold[counted] % 2 == 0, placed)
 
