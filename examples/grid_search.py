@@ -10,9 +10,7 @@ from psimil import VGPMIL, datasets, instancewise
 
 def main() -> None:
     bags, y = datasets.load_musk1()
-    pipeline = Pipeline(
-        [("pca", instancewise(PCA(random_state=0))), ("mil", VGPMIL(max_iter=50, tol=1e-4, random_state=0))]
-    )
+    pipeline = Pipeline([("pca", instancewise(PCA(random_state=0))), ("mil", VGPMIL(random_state=0))])
     search = GridSearchCV(
         pipeline,
         {"pca__transformer__n_components": [10, 30], "mil__n_inducing": [20, 50]},

@@ -1,6 +1,7 @@
 """A limit on memory that leaves BLAS no buffer ends a fit with a line, and SIGTERM ends one that hears nothing."""
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import time
 import pytest
 
 from commands import ROOT, frame_of
+from psimil.cli.exits import exit_code
 
 SCRIPT = """
 import resource, sys
@@ -31,6 +33,16 @@ def test_f12_a_fit_in_too_little_memory_is_refused(tmp_path, faults, megabytes):
     assert (done.returncode, done.stderr[:21]) == (70, "error: out of memory."), done.stderr
     assert os.listdir(tmp_path) == ["t.csv"]
     faults.add("F12")
+
+
+@pytest.mark.parametrize("limited", [True, False])
+def test_an_exception_that_the_interpreter_lost_is_short_memory_where_that_has_a_limit(monkeypatch, limited):
+    limit = 1 << 30 if limited else resource.RLIM_INFINITY
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (limit, limit))
+    lost = SystemError("<function predict at 0x7f> returned NULL without setting an exception")
+    code, message = exit_code(lost)
+    assert code == 70 and message.startswith("out of memory." if limited else "this is a bug in psimil: SystemError")
+    assert exit_code(SystemError("bad call"))[1].startswith("this is a bug")
 
 
 BUSY = """

@@ -4,7 +4,6 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -159,32 +158,21 @@ def test_another_store_on_the_workers_is_refused(client, stored):
         one_pass(spread)
 
 
-def timed_pass(parts):
-    started = time.perf_counter()
-    found = one_pass(parts)
-    return found, time.perf_counter() - started
-
-
 def test_f7_a_shard_that_hangs_is_given_to_another_worker(four, stored, tmp_path, faults):
     """Shards that take their time on four workers, one of which hangs until the pass is done."""
     memory, _, y = stored
     alone = parts_of(memory, y, HyperbolicSecant(), rows=12)
     expected = one_pass(alone)
     assert len(alone.ranges) > 30
-    work, usual = (0.4 if faults.full else 0.05), np.inf
-    if faults.full:
-        calm = Disturbed(DaskShards(alone, four, memory), before=Sleep(tmp_path, work, sleeper=-1))
-        timed_pass(calm)  # workers import what they need
-        usual = timed_pass(calm)[1]
+    work = 0.4 if faults.full else 0.05
     for turn in range(faults.repeats("F7")):
         folder = tmp_path / f"{turn}"
         folder.mkdir()
         hanging = Sleep(folder, work, sleeper=3 * turn % len(alone.ranges))
         spread = DaskShards(alone, four, memory, timeout=2.0, retries=30)
-        found, seconds = timed_pass(Disturbed(spread, before=hanging))
+        found = one_pass(Disturbed(spread, before=hanging))
+        assert found == expected and (folder / "slept").exists()  # it sleeps on while the pass is done
         (folder / "awake").touch()
-        assert found == expected and (folder / "slept").exists()
-        assert seconds < 3 * usual  # only measured in a full run
         faults.add("F7")
 
 

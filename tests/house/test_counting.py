@@ -55,7 +55,7 @@ def test_contract_checks_properties_and_bad_inputs_are_counted(request):
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly",
          "tests/laws/test_contract.py::test_named_estimators", "tests/estimators/test_bad_parameters.py",
          "tests/laws/test_properties_bags.py::test_split_undoes_concatenation", "-k", "not named or order"],
-        cwd=SUPPORT.parent, capture_output=True, text=True, timeout=600, check=False,
+        cwd=SUPPORT.parents[1], capture_output=True, text=True, timeout=600, check=False,
     ).stdout.splitlines()  # fmt: skip
     counts = dict(line.split(": ") for line in found if line.count(": ") == 1)
     assert int(counts["contract checks"]) > 0 and int(counts["bad inputs"]) > 10

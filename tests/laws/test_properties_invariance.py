@@ -8,10 +8,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from sklearn.base import clone
 
-from drawn import densities, fit, problems, properties, seeds
+from drawn import densities, fit, near, problems, properties, seeds
 from psimil import Bags, PsiVGPMIL
 from psimil.foundations.errors import DataWarning
 from psimil.inference import draws
+from psimil.inference.shards import MANY
 from psimil.paper.baselines import AttentionMIL, BagForest, BagSVM, MeanPooling, Smoothing
 
 small = problems(widths=st.integers(1, 6), exponents=st.just(0.0), kinds=("plain", "duplicates"))
@@ -41,8 +42,8 @@ def test_the_order_of_training_bags_does_not_matter(drawn, seed):
         fit(drawn, bags=reordered(drawn.bags, o), y=drawn.y[o], inducing_points=drawn.points)
         for o in (np.arange(len(drawn.y)), order)
     )
-    np.testing.assert_allclose(prob(moved, drawn.unseen), prob(straight, drawn.unseen), atol=1e-7)
-    assert moved.elbo_ == pytest.approx(straight.elbo_, rel=1e-8, abs=1e-8)
+    np.testing.assert_allclose(prob(moved, drawn.unseen), prob(straight, drawn.unseen), atol=near(drawn, 1e-7))
+    assert moved.elbo_ == pytest.approx(straight.elbo_, rel=near(drawn, 1e-8), abs=1e-8)
 
 
 @properties
@@ -50,8 +51,10 @@ def test_the_order_of_training_bags_does_not_matter(drawn, seed):
 def test_the_order_of_training_instances_does_not_matter(drawn, seed):
     rng = np.random.default_rng(seed)
     moved = Bags.from_list([rng.permutation(bag) for bag in drawn.bags])
-    found = prob(fit(drawn, bags=moved, inducing_points=drawn.points), drawn.unseen)
-    np.testing.assert_allclose(found, prob(fit(drawn, inducing_points=drawn.points), drawn.unseen), atol=1e-7)
+    found, expected = (
+        prob(fit(drawn, bags=b, inducing_points=drawn.points), drawn.unseen) for b in (moved, drawn.bags)
+    )
+    np.testing.assert_allclose(found, expected, atol=near(drawn, 1e-7))
 
 
 @properties
@@ -61,8 +64,8 @@ def test_the_order_of_bags_and_instances_to_predict_does_not_matter(drawn, densi
     order = rng.permutation(len(drawn.bags))
     moved = Bags.from_list([rng.permutation(drawn.bags[int(b)]) for b in order])
     found, expected = model.predict_dist(moved), model.predict_dist(drawn.bags)
-    np.testing.assert_allclose(found.prob, expected.prob[order], atol=1e-8)
-    np.testing.assert_allclose(found.std, expected.std[order], atol=1e-7)
+    np.testing.assert_allclose(found.prob, expected.prob[order], atol=near(drawn, 1e-8))
+    np.testing.assert_allclose(found.std, expected.std[order], atol=near(drawn, 1e-7))
 
 
 @properties
@@ -77,8 +80,8 @@ def test_bags_may_be_asked_for_in_portions(drawn, portion):
 @given(small, st.integers(1, 50))
 def test_chunks_of_any_size_give_the_same_model(drawn, chunk_size):
     whole, streamed = (fit(drawn, chunk_size=size) for size in (None, chunk_size))
-    np.testing.assert_allclose(prob(streamed, drawn.unseen), prob(whole, drawn.unseen), atol=1e-8)
-    assert streamed.elbo_ == pytest.approx(whole.elbo_, rel=1e-8, abs=1e-8)
+    np.testing.assert_allclose(prob(streamed, drawn.unseen), prob(whole, drawn.unseen), atol=near(drawn, 1e-8))
+    assert streamed.elbo_ == pytest.approx(whole.elbo_, rel=near(drawn, 1e-8), abs=1e-8)
 
 
 @properties
@@ -93,7 +96,7 @@ def test_the_unit_and_origin_of_standardised_features_do_not_matter(drawn, power
     other = fit(drawn, bags=Bags(changed(drawn.bags.X), drawn.bags.offsets), inducing_points=changed(drawn.points))
     plain = fit(drawn, inducing_points=drawn.points)
     unseen = Bags(changed(drawn.unseen.X), drawn.unseen.offsets)
-    np.testing.assert_allclose(prob(other, unseen), prob(plain, drawn.unseen), atol=1e-6)
+    np.testing.assert_allclose(prob(other, unseen), prob(plain, drawn.unseen), atol=near(drawn, 1e-6))
 
 
 @properties
@@ -102,7 +105,8 @@ def test_the_order_of_features_does_not_matter(drawn, seed):
     order = np.random.default_rng(seed).permutation(drawn.bags.n_features)
     other = fit(drawn, bags=Bags(drawn.bags.X[:, order], drawn.bags.offsets), inducing_points=drawn.points[:, order])
     found = prob(other, Bags(drawn.unseen.X[:, order], drawn.unseen.offsets))
-    np.testing.assert_allclose(found, prob(fit(drawn, inducing_points=drawn.points), drawn.unseen), atol=1e-7)
+    expected = prob(fit(drawn, inducing_points=drawn.points), drawn.unseen)
+    np.testing.assert_allclose(found, expected, atol=near(drawn, 1e-7))
 
 
 @properties
@@ -132,6 +136,7 @@ def test_rows_with_ids_may_come_in_any_order(drawn, seed):
 def test_a_bag_of_weight_two_is_that_bag_twice(drawn):
     twice = np.append(np.arange(len(drawn.y)), 0)
     weights = np.where(np.arange(len(drawn.y)) == 0, 2.0, 1.0)
+    assume(drawn.bags.n_instances > MANY or drawn.bags.n_instances + drawn.bags.sizes[0] <= MANY)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(draws, "MOST", draws.FEWEST)  # more instances would have fewer draws
         weighted = fit(drawn, weights=weights, inducing_points=drawn.points, **given_points)
@@ -139,7 +144,7 @@ def test_a_bag_of_weight_two_is_that_bag_twice(drawn):
             drawn, bags=reordered(drawn.bags, twice), y=drawn.y[twice], inducing_points=drawn.points, **given_points
         )
     assert_same_latents(weighted, repeated, drawn.unseen)
-    assert weighted.elbo_ == pytest.approx(repeated.elbo_, rel=1e-8, abs=1e-8)
+    assert weighted.elbo_ == pytest.approx(repeated.elbo_, rel=near(drawn, 1e-8), abs=1e-8)
 
 
 def assert_same_latents(one, other, bags):
@@ -153,6 +158,7 @@ def assert_same_latents(one, other, bags):
 @given(small)
 def test_a_bag_of_no_weight_teaches_nothing(drawn):
     more = Bags.from_list([*drawn.bags, drawn.unseen[3]])
+    assume((more.n_instances > MANY) == (drawn.bags.n_instances > MANY))  # there are fewer draws of many instances
     weights = np.append(np.ones(len(drawn.y)), 0.0)
     silent = fit(
         drawn, bags=more, y=np.append(drawn.y, 1), weights=weights, inducing_points=drawn.points, **given_points

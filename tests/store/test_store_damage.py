@@ -67,7 +67,7 @@ def test_every_file(path, part, name):
         ("offsets.bin", np.array([1, 2, 3], "<i8"), "does not fit the instances"),
         ("labels.bin", np.array([1, 2], "i1"), "labels that are not 0, 1 or -1"),
         ("instance_labels.bin", np.array([1, 0, -2], "i1"), "labels that are not 0, 1 or -1"),
-        ("ids.json", np.frombuffer(b'["one 0", "two 0"]', "i1"), "an id is there twice"),
+        ("ids.json", np.frombuffer(b'["one 0", "two 0"]', "i1"), "part-0002/ids.json of the store was changed"),
         ("ids.json", np.frombuffer(b'["one 1",         ', "i1"), "it is not JSON"),
         ("ids.json", np.frombuffer(b'["one 1",       5]', "i1"), "it does not hold 2 ids (text)"),
     ],
@@ -77,6 +77,13 @@ def test_opening_checks_what_it_reads(path, name, content, message):
     with pytest.raises(InputError) as caught:
         open_store(path)
     assert message in str(caught.value) and name in str(caught.value)
+
+
+def test_an_id_that_is_there_twice_is_refused_whatever_the_checksums_say(path, monkeypatch):
+    (path / "part-0002" / "ids.json").write_bytes(b'["one 0", "two 0"]')
+    monkeypatch.setattr("psimil.store.digest.BlockCheck.before", lambda self, start, stop: None)
+    with pytest.raises(InputError, match="an id is there twice"):
+        open_store(path)
 
 
 def test_a_disk_that_fails(path, monkeypatch):

@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from psimil import Bags, GammaMixture, HyperbolicSecant, PsiVGPMIL, SmoothLaplace, StudentT
 from psimil.foundations.errors import DataWarning
+from psimil.inference.shards import MANY
 
 FULL = os.environ.get("PSIMIL_PROPERTIES") == "full"
 properties = settings(
@@ -23,6 +24,7 @@ properties = settings(
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
+ROUNDED = 1e-5  # probabilities and bounds, in single precision
 LARGEST = 60_000 if FULL else 15_000  # numbers in a drawn feature matrix
 QUICK = {
     "n_inducing": 6,
@@ -67,6 +69,11 @@ class Drawn:
         """(5, D) inducing points in the units of the features."""
         X = self.bags.X
         return X[self.rng.integers(len(X), size=5)] + 0.3 * X.std(axis=0) * self.rng.standard_normal((5, X.shape[1]))
+
+
+def near(drawn, distance):
+    """How far two ways to the same numbers may end apart: ``distance``, but where single precision does."""
+    return distance if drawn.bags.n_instances <= MANY else max(distance, ROUNDED)
 
 
 @st.composite

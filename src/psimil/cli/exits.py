@@ -88,8 +88,16 @@ def _memory_is_short(error: Exception) -> bool:
     """Whether memory ran out; libraries that cannot be loaded and torch say so in words only."""
     if isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM:
         return True
+    if isinstance(error, SystemError):  # the interpreter has lost a MemoryError on its way
+        return _limited() and "without setting an exception" in str(error)
     words = ("cannot allocate memory", "can't allocate memory", "failed to map segment")
     return isinstance(error, ImportError | OSError | RuntimeError) and any(w in str(error).lower() for w in words)
+
+
+def _limited() -> bool:
+    """Whether the memory of this process has a limit."""
+    kinds = (resource.RLIMIT_AS, resource.RLIMIT_DATA)
+    return any(resource.getrlimit(kind)[0] != resource.RLIM_INFINITY for kind in kinds)
 
 
 def check_memory() -> None:
@@ -102,9 +110,7 @@ def check_memory() -> None:
     OSError
         When the limit leaves too little; the command line calls it out of memory.
     """
-    if all(
-        resource.getrlimit(kind)[0] == resource.RLIM_INFINITY for kind in (resource.RLIMIT_AS, resource.RLIMIT_DATA)
-    ):
+    if not _limited():
         return
     mmap.mmap(-1, BLAS).close()
     import numpy as np

@@ -172,15 +172,15 @@ def open_store(path: str | Path, *, verify: bool = False) -> StoredBags:
     path = as_path(path)
     manifest = verify_store(path) if verify else read_manifest(path)
     parts = [_load(path, segment, manifest) for segment in manifest.parts]
-    ids = np.concatenate([segment.ids for segment in parts])
-    if len(np.unique(ids)) < len(ids):
-        raise InputError(f"{IDS} of the store was changed: an id is there twice. Import the data again.")
     features = []
     for segment in manifest.parts:
         checks = _checks(path, segment)
         features.append(checks.pop(FEATURES))  # are checked when they are read
         for name, check in checks.items():
             check.before(0, segment.files[name].bytes)
+    ids = np.concatenate([segment.ids for segment in parts])
+    if len(np.unique(ids)) < len(ids):
+        raise InputError(f"{IDS} of the store was changed: an id is there twice. Import the data again.")
     labels = np.concatenate([segment.labels for segment in parts])
     known = None
     if any(segment.known is not None for segment in parts):
