@@ -23,13 +23,13 @@ from gap.page import facts_lines, markdown
 from provenance import filled, keep_facts, provenance, read_facts, write_page
 
 from psimil.ct.network.extractor import FeatureExtractor
-from psimil.ct.network.heat_maps import shown_heat
 from psimil.ct.phantom.head import Phantom, head
 from psimil.ct.phantom.trial import EPOCHS, LESIONS, PIXELS, demo_pipeline
 from psimil.ct.pipeline import CTPipeline
 from psimil.ct.scans.scan import Scan
 from psimil.figures import new_figure, plot_heat
 from psimil.files.csv_table import write_table
+from psimil.results.heat import shown_heat
 
 SCRIPTS = ("scripts/write_heat_maps.py", "scripts/heat_maps")
 TEXT = Path(__file__).parent / "heat_maps" / "text.md"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from psimil.results.result_set import HEAT_WORDS
+from psimil.results.heat import HEAT_WORDS
 from psimil.viewer.settings import Settings
 from psimil.viewer.state import ViewerState
 from viewed import Browser, viewed_of

@@ -6,7 +6,8 @@ import pytest
 from chromium import why_not
 from image_tools import ORIENTATIONS, SIZE, SPACING, at, drag, letters, middle, sample_results, slice_number, zoom
 from psimil.results.edges import Edges
-from psimil.results.result_set import HEAT_WORDS, OUT_OF_BAG
+from psimil.results.heat import HEAT_WORDS
+from psimil.results.result_set import OUT_OF_BAG
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 

@@ -11,7 +11,7 @@ from psimil.figures.canvas import axes_or_new
 from psimil.figures.digits import bag_words
 from psimil.figures.lettering import axes_points, fitting_size, folded, titled
 from psimil.figures.strip import strip_table
-from psimil.results.result_set import HEAT_WORDS
+from psimil.results.heat import HEAT_WORDS
 
 if TYPE_CHECKING:
     import pandas as pd

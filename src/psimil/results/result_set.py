@@ -27,11 +27,6 @@ SHOWN = (
     "own_effect", "bag_effect", "fold",
 )  # fmt: skip
 OUT_OF_BAG = "out-of-bag: every bag is predicted by a model that has not learned from it"
-HEAT_WORDS = (
-    "Heat: where in the slice its own evidence lies, by the gradients of the network from a blurred copy of it; the "
-    "brighter, the more it adds to the log-odds, beside the strongest place of this scan. Only slices called positive "
-    "have one. It outlines no lesion, and shows nothing of what the model missed."
-)
 LARGEST = 500_000  # instances of one file, which is made and read as a whole
 
 

@@ -13,8 +13,9 @@ from psimil.figures.reliability import reliability_table
 from psimil.report.calls import Words, difference_words, reason_words, threshold_words
 from psimil.results.edges import Edges, ends
 from psimil.results.feedback import Feedback
+from psimil.results.heat import HEAT_WORDS
 from psimil.results.metrics import UNKNOWN
-from psimil.results.result_set import HEAT_WORDS, ResultSet
+from psimil.results.result_set import ResultSet
 from psimil.viewer.schemas import (
     BagDetails,
     BagList,

@@ -13,11 +13,12 @@ from psimil import VGPMIL
 from psimil.ct import CTPipeline, Scan
 from psimil.ct.network.attcnn import AttCNN, scan_features
 from psimil.ct.network.backbone import slice_tensor
-from psimil.ct.network.heat_maps import AT_A_TIME, blurred_slices, heat_maps, integrated_gradients, shown_heat
+from psimil.ct.network.heat_maps import AT_A_TIME, blurred_slices, heat_maps, integrated_gradients
 from psimil.ct.phantom.head import head
 from psimil.ct.phantom.trial import demo_pipeline
 from psimil.foundations.errors import InputError
 from psimil.model.bags import Bags
+from psimil.results.heat import shown_heat
 
 SIZE = 24
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import torch
-from scipy.ndimage import gaussian_filter, zoom
+from scipy.ndimage import gaussian_filter
 from torch import Tensor
 
 from psimil.compute.numpy_backend import single_threaded_blas
@@ -28,7 +28,7 @@ from psimil.predictive.trained import TrainedModel
 
 AT_A_TIME = 16  # slices that one thread works on
 STEPS = 16  # of the midpoint rule
-BLUR, SMOOTH = 1 / 10, 1 / 32  # standard deviations by side of the slice: of x', and of the map when it is shown
+BLUR = 1 / 10  # standard deviation of x', by side of the slice
 
 
 def heat_maps(network: AttCNN, gp: TrainedModel, scans: Sequence[Array], wanted: Array) -> list[Array]:
@@ -120,29 +120,3 @@ def blurred_slices(images: Array) -> Array:
     """
     side = images.shape[-1]
     return np.asarray(gaussian_filter(images, (0, 0, side * BLUR, side * BLUR)))
-
-
-def shown_heat(maps: Array, side: int) -> Array:
-    """Maps of one scan as pictures: what raises the log-odds, smoothed, 255 for the most in the scan.
-
-    Parameters
-    ----------
-    maps : (S, size, size) log-odds per pixel; what lowers them is not shown.
-    side : pixels along a side of a picture, at most those of the maps.
-
-    Returns
-    -------
-    pictures : (S, side, side) uint8; all 0 where nothing raises the log-odds.
-
-    Examples
-    --------
-    >>> maps = np.zeros((2, 32, 32))
-    >>> maps[1, 16, 8] = 1.0
-    >>> shown_heat(maps, 16).max(axis=(1, 2)).tolist()
-    [0, 255]
-    """
-    size = maps.shape[-1]
-    smooth = gaussian_filter(np.asarray(maps), (0, size * SMOOTH, size * SMOOTH))
-    small = zoom(smooth, (1, side / size, side / size), order=1, mode="nearest", grid_mode=True)
-    rising = np.clip(small, 0.0, None)
-    return np.asarray(np.rint(255.0 * rising / max(float(rising.max()), 1e-300)), dtype=np.uint8)

@@ -22,6 +22,7 @@ from psimil.predictive.prediction import BagLayout, Prediction
 from psimil.predictive.prediction_table import estimate
 from psimil.predictive.referral import UNLIKE, not_analysed
 from psimil.results.edges import Edges
+from psimil.results.heat import shown_heat
 from psimil.results.localisation import Localisation, Places
 from psimil.results.model_card import model_card
 from psimil.results.result_set import ResultSet
@@ -257,8 +258,6 @@ def predict_cohort(
 
 def _heat(pipeline: CTPipeline, results: CTResults) -> list[Array]:
     """Heat maps, as large as thumbnails, of the slices called positive in scans that could be analysed."""
-    from psimil.ct.network.heat_maps import shown_heat
-
     analysed = np.array([not results.obstacle(number) for number in range(len(results.slices))])
     prediction, side = results.prediction, thumbnails(results.slices).shape[-1]
     wanted = (prediction.instance_label == 1) & np.repeat(analysed, np.diff(prediction.offsets))
