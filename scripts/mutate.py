@@ -1,4 +1,4 @@
-"""Change inference and storage in small ways, one at a time, and see whether the tests notice.
+"""Change what computes or decides in small ways, one at a time, and see whether the tests notice.
 
 ``python scripts/mutate.py --mutants 250 --seed 0`` from the root of a checkout. Every mutant runs in a forked child
 that gets the changed text of one module from an import hook; no file of the source is written. Results go to
@@ -42,6 +42,8 @@ COLUMNS = ("file", "line", "column", "operator", "after", "before", "result", "s
 STUDY = ("first", "why")  # the result of the first run, and a word by hand on what survives
 HEAVY = ("numpy", "scipy.optimize", "scipy.stats", "sklearn.cluster", "sklearn.model_selection", "pandas", "joblib")
 HEAVY += ("matplotlib", "safetensors.numpy", "pyarrow.parquet")
+ROOMS = ("model", "inference", "predictive", "estimators", "results", "store", "files", "data", "viewer")
+ROOMS += ("ct/dicom", "ct/dicomweb", "ct/network", "ct/report", "ct/scans")  # those that compute or decide
 LIMIT, FILES = 90.0, 50_000  # seconds of a child, and files that it may leave at a time
 LONGEST, BUDGET = 8.0, 10.0  # seconds, unmutated, of one test and of all tests of a module
 
@@ -198,8 +200,7 @@ def main() -> None:
     hypothesis.settings.load_profile("mutate")  # a busy machine is no mutant
     for name in HEAVY:
         importlib.import_module(name)
-    paths = [p for f in ("inference", "predictive", "paper", "store") for p in sorted((SOURCE / f).glob("*.py"))]
-    paths += [SOURCE / "files" / f"{name}.py" for name in ("model_file", "schema", "atomic")]
+    paths = [path for room in ROOMS for path in sorted((SOURCE / room).rglob("*.py"))]
     found = {str(p.relative_to(SOURCE)): mutants(str(p.relative_to(SOURCE)), p.read_text()) for p in paths}
     chosen = sample({file: some for file, some in found.items() if some}, asked.mutants, asked.seed)
     rows = _read()

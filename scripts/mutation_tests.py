@@ -1,4 +1,4 @@
-"""Which tests a mutant of a module meets, the most specific first; a folder stands for its modules without a line."""
+"""Which tests a mutant of a module meets, the most specific first."""
 
 from pathlib import Path
 
@@ -61,8 +61,23 @@ TESTS = {
 
 
 def files_for(file: str) -> list[str]:
-    """The test files of a module, the most specific first, and the module itself for its doctests."""
-    module = str(Path(file).with_suffix(""))
-    mapped = TESTS.get(module) or TESTS[str(Path(module).parent)]
-    paths = {path.stem: str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("test_*.py")}
-    return [*(paths[f"test_{name}"] for name in mapped.split()), f"src/psimil/{file}"]
+    """The test files of a module, the most specific first, and the module itself for its doctests.
+
+    Where a module has no line of its own: the tests that import it, first those of its folder, and what its folder's
+    line names; where there are none, all tests of its folder, small ones first.
+    """
+    module = Path(file).with_suffix("")
+    paths = {path.stem.removeprefix("test_"): path for path in sorted((ROOT / "tests").rglob("test_*.py"))}
+    if str(module) in TESTS:
+        names = TESTS[str(module)].split()
+    else:
+        texts, folder = {name: path.read_text() for name, path in paths.items()}, ROOT / "tests" / module.parent
+        imported = f"psimil.{str(module).replace('/', '.')} import"
+        here = sorted(
+            (name for name, path in paths.items() if path.parent == folder), key=lambda name: len(texts[name])
+        )
+        names = [name for name in here if imported in texts[name]]
+        names += TESTS.get(str(module.parent), "").split()
+        names += [name for name in texts if imported in texts[name] and "house" not in str(paths[name])]
+        names = names or here
+    return [*(str(paths[name].relative_to(ROOT)) for name in dict.fromkeys(names)), f"src/psimil/{file}"]
