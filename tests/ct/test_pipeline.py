@@ -294,3 +294,12 @@ def test_slice_labels(tmp_path, results):
     here = results.slices[0].sources[0].sop_instance_uid
     with pytest.warns(DataWarning, match=r"^1 of 2 slice labels are of no slice that was read\.$"):
         assert slice_truth(results.slices, {here: 1, "elsewhere": 1}).sum() == 1 - (len(results.positions) - 1)
+
+
+def test_a_model_that_torch_cannot_follow_is_refused_before_anything_is_read(studies, trained):
+    pipeline = few(gp=VGPMIL(n_inducing=8, residual="full", posterior="augmented", random_state=0))
+    pipeline.fit(trained[1].slices, trained[1].y)
+    read = []
+    with pytest.raises(InputError, match='torch needs residual="projected"'):
+        predict_cohort(pipeline, cohort_of(studies), heat=True, progress=read.append)
+    assert not read

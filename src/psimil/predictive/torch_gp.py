@@ -100,7 +100,7 @@ class TorchGP:
 def check_torch(gp: SparseGP) -> None:
     """Refuse a prior whose latent function torch cannot work out."""
     if gp.residual != "projected":
-        raise InputError(f'training with torch needs residual="projected", got "{gp.residual}".')
+        raise InputError(f'torch needs residual="projected", got "{gp.residual}".')
     check_kernel(gp.kernel)
 
 

@@ -234,6 +234,10 @@ def predict_cohort(
     progress : called after each scan.
     """
     extractor = pipeline.extractor_
+    if heat:  # refused before anything is read
+        from psimil.predictive.torch_gp import check_torch
+
+        check_torch(pipeline.gp_.model_.gp)
     scans, failures = cohort.read_all(windows=extractor.weights_.windows, size=extractor.size, progress=progress)
     slices = [scan for _, _, scan in scans]
     known = None if truth is None or not slices else slice_truth(slices, truth)
