@@ -92,7 +92,7 @@ class Chosen:
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         """Set up, call and tear down together; without end for a test that was not seen to pass."""
-        if report.skipped:
+        if not report.passed:
             self.seconds[report.nodeid] = math.inf
         self.seconds[report.nodeid] = self.seconds.get(report.nodeid, 0.0) + report.duration
 
@@ -129,8 +129,8 @@ def forked(work: Callable[[Path], int], limit: float) -> int | None:
 def run_tests(files: list[str], folder: Path, left_out: Iterable[str] = (), times: Path | None = None) -> int:
     """Pytest's exit code; seconds of each test go to ``times``."""
     # rewritten assertions would bring their own import hook for files that are named here
-    options = ["-x", "-q", "--assert=plain", "-p", "no:cacheprovider", "-m", "not slow", f"--basetemp={folder / 't'}"]
-    options += ["-p", "_hypothesis_pytestplugin", "--hypothesis-seed=0"]
+    options = ["-q", "--assert=plain", "-p", "no:cacheprovider", "-m", "not slow", f"--basetemp={folder / 't'}"]
+    options += ["-p", "_hypothesis_pytestplugin", "--hypothesis-seed=0", *(["-x"] if times is None else [])]
     chosen = Chosen(left_out, times is not None)
     code = int(pytest.main([*options, *files], plugins=[chosen]))
     if times is not None:
@@ -145,7 +145,8 @@ def baseline(files: Iterable[str], kept: Path) -> dict[str, dict[str, float]]:
     for file in files:
         if file not in seconds:
             code = forked(lambda folder, file=file: run_tests([file], folder, times=times), 600.0)
-            if code not in (0, 5):  # 5: no doctests
+            alone = file.startswith("src/")  # a module beside its own copy in the package: some examples need one
+            if code not in (0, 5) and not (alone and code == 1):  # 5: no doctests
                 raise SystemExit(f"{file} fails without any change ({code}).")
             seconds[file] = json.loads(times.read_text())
             kept.write_text(json.dumps(seconds))
