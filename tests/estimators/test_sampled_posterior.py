@@ -10,7 +10,8 @@ from scipy.special import expit
 from model_files import put_together, take_apart
 from psimil import Bags, PsiVGPMIL
 from psimil.files.schema import check_tensors, model_from, model_tensors
-from psimil.foundations.errors import ModelFileError
+from psimil.foundations.errors import ModelFileError, NumericalFailure
+from psimil.model.kernels import Linear
 from tiny import problem, quick
 
 
@@ -149,3 +150,11 @@ def test_forged_draws_are_refused(tmp_path):
     (tmp_path / "one.safetensors").write_bytes(put_together(parts | {"draws": draws[:1]}, text))
     with pytest.raises(ModelFileError, match="draws of the posterior are incomplete"):
         PsiVGPMIL.load(tmp_path / "one.safetensors")
+
+
+def test_features_out_of_any_range_are_refused_as_with_the_variational_posterior():
+    bags, y, _ = problem()
+    for posterior in ("sampled", "variational"):
+        model = quick(posterior=posterior, kernel=Linear(1.0)).fit(bags, y)
+        with pytest.raises(NumericalFailure, match="latent values overflow"):
+            model.predict_dist([np.full((2, model.n_features_in_), 1e200)])

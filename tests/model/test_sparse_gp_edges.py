@@ -41,3 +41,10 @@ def test_the_prior_variance_includes_the_constant_mean(residual):
     kernel_part = 5.0 if residual == "full" else np.square(V[:, :-1]).sum(axis=1)
     np.testing.assert_allclose(gp.prior_variance(X, V), kernel_part + 4.0, rtol=1e-12)
     assert gp.residual_variance(X, V).any() == (residual == "full")
+
+
+def test_points_that_are_huge_are_at_their_own_place():
+    """Rounding of their squares is many length scales."""
+    Z = 1e10 * np.random.default_rng(0).standard_normal((2, 64))
+    assert not np.allclose(np.diag(RBF(1.0, lengthscale=8.0).gram(Z, Z)), 1.0)
+    np.testing.assert_allclose(SparseGP.build(RBF(1.0, lengthscale=8.0), Z).L, np.eye(2))

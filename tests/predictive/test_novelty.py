@@ -193,3 +193,13 @@ def test_intervals_of_bags_with_an_unknown_instance_are_possible(level):
     assert (found.prob <= tail * found.lower + 1.0 - tail + 1e-12).all()
     assert (found.prob >= tail * found.upper - 1e-12).all()
     assert ((found.lower <= found.prob) & (found.prob <= found.upper)).all()
+
+
+def test_a_point_at_an_inducing_point_is_there_whatever_is_asked_with_it():
+    """Rounding depends on how many rows a product has; where training bags all lie at inducing points, d0 is tiny."""
+    rng = np.random.default_rng(1)
+    Z = rng.standard_normal((4, 37)) + 3.0
+    X = np.repeat(Z, 5, axis=0)
+    assert not nearest_squares(X, Z).any() and not any(nearest_squares(x[None], Z).any() for x in X)
+    novelty = Novelty(float(np.finfo(float).tiny))
+    assert not novelty.of(X, Z).any() and (novelty.of(X + 1e-3, Z) == 1.0).all()

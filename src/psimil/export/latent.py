@@ -17,7 +17,7 @@ from psimil.model.kernels.stationary import Stationary
 from psimil.model.scaling import FARTHEST
 from psimil.predictive.aggregates import DRAWS
 from psimil.predictive.moments import LARGEST_LATENT
-from psimil.predictive.novelty import ROUNDING, Novelty
+from psimil.predictive.novelty import COINCIDENT, ROUNDING, Novelty
 from psimil.predictive.trained import TrainedModel
 
 
@@ -140,7 +140,9 @@ def _projected(K: Term, model: TrainedModel, columns: Array) -> Term:
 def _novelty(novelty: Novelty, x: Term, Z: Array) -> Term:
     """(N,) how unlike the training data each instance is."""
     nearest = (np.vecdot(Z, Z) - (x @ Z.T) * 2.0).over("Min", 1)
-    distance = (nearest + square(x).over("Sum", 1)).at_least(0.0)
+    own = square(x).over("Sum", 1)
+    distance = nearest + own
+    distance = (distance > own * COINCIDENT).where(distance, 0.0)
     return -expm1(distance * -np.log(2.0) / novelty.square)
 
 

@@ -49,7 +49,9 @@ class SparseGP:
     def build(cls, kernel: Kernel, Z: Array, *, bias: float = 0.0, residual: str = "projected") -> Self:
         """Factorise K_zz and keep the factor; when the kernel changes, build a new one."""
         Z = np.ascontiguousarray(Z, dtype=np.float64)
-        factor = cholesky(kernel.gram(Z, Z))
+        K = kernel.gram(Z, Z)
+        np.fill_diagonal(K, kernel.diagonal(Z))  # where features are huge, a point is not at its own place by rounding
+        factor = cholesky(K)
         return cls(kernel, Z, factor.L, factor.jitter, bias, residual)
 
     def rebuilt(self, kernel: Kernel, Z: Array | None = None) -> Self:

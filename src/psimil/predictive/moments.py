@@ -150,16 +150,21 @@ def _log_tail(mu: Array, s2: Array) -> Array:
 def probabilities(
     latent: tuple[Array, Array], expectation: str = "quadrature", *, rng: np.random.Generator, samples: int = 1000
 ) -> InstanceMoments:
-    """Instance moments of latents whose mean and variance, each (N,), are given: by quadrature, or by sampling.
+    """Instance moments of latents whose mean and variance, each (N,), are given: by quadrature, or by sampling."""
+    check_latent(latent)
+    return sampled_moments(*latent, rng, samples) if expectation == "sample" else instance_moments(*latent)
+
+
+def check_latent(latent: tuple[Array, Array]) -> None:
+    """Refuse latent means and variances (N,) that overflow.
 
     Raises
     ------
     NumericalFailure
-        When latent values are so large that their squares overflow.
+        When latent values are so large that their squares do.
     """
     if not ((np.abs(latent[0]) < LARGEST_LATENT) & (np.sqrt(latent[1]) < LARGEST_LATENT)).all():
         raise NumericalFailure("latent values overflow: the model or the features are out of any range.")
-    return sampled_moments(*latent, rng, samples) if expectation == "sample" else instance_moments(*latent)
 
 
 def instance_interval(mean: Array, variance: Array, z: float) -> tuple[Array, Array]:

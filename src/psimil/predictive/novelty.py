@@ -29,6 +29,7 @@ Array = NDArray[Any]
 EXCEEDED = 0.01  # share of ordinary new bags with an instance beyond d0
 NOVEL = 0.5  # novelty above which a bag is referred
 ROUNDING = 1e-8  # of variances, whose root would not be small
+COINCIDENT = 1e-13  # squared distance, by squared length, below which rounding alone may keep two points apart
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,9 @@ def nearest_squares(X: Array, Z: Array) -> Array:
         rows = slice(start, start + step)
         x = np.asarray(X[rows], dtype=np.float64)
         nearest = (lengths - 2.0 * (x @ Z.T)).min(axis=1)
-        square[rows] = np.maximum(nearest + np.vecdot(x, x), 0.0)
+        own = np.vecdot(x, x)
+        nearest += own
+        square[rows] = np.where(nearest > COINCIDENT * own, nearest, 0.0)
 
     for _ in ordered_map(part, range(0, len(X), step)):
         pass

@@ -24,7 +24,7 @@ from psimil.model.scaling import Scaling
 from psimil.model.sparse_gp import LatentFactors, Posterior, SparseGP
 from psimil.predictive.aggregates import AGGREGATES, DRAWS, Dependence, dependence_of, joined
 from psimil.predictive.drawn import Drawn, Latent, from_draws, joint_std, summed_out
-from psimil.predictive.moments import IDENTITY, Calibration, probabilities
+from psimil.predictive.moments import IDENTITY, Calibration, check_latent, probabilities
 from psimil.predictive.novelty import Novelty, reverted, widened
 from psimil.predictive.prediction import BagLayout, Prediction
 from psimil.predictive.referral import Referral
@@ -191,6 +191,7 @@ class TrainedModel:
         if self.novelty is not None:
             novelty = self.novelty.of(X, self.gp.Z)
             latent = reverted(latent, (self.prior_mean, self.gp.full_variance(X)), novelty)
+        check_latent(latent)
         df = widened(f - mean, variance, latent[1], antithetic_draws(1, len(self.draws), self.seed)[0])
         f = latent[0] + stretch(df.var(axis=0), latent[1]) * df
         return from_draws(f, offsets, self.aggregate, level, links, self.sharing)._replace(novelty=novelty)
