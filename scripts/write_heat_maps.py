@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -22,7 +23,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from gap.page import facts_lines, markdown
 from provenance import filled, keep_facts, provenance, read_facts, write_page
 
+from psimil.ct.network.backbone import slice_tensor
 from psimil.ct.network.extractor import FeatureExtractor
+from psimil.ct.network.heat_maps import blurred_slices
 from psimil.ct.phantom.head import Phantom, head
 from psimil.ct.phantom.trial import EPOCHS, LESIONS, PIXELS, demo_pipeline
 from psimil.ct.pipeline import CTPipeline
@@ -67,6 +70,17 @@ def trained(scans: list[Scan], y: np.ndarray, seed: int, network: str) -> CTPipe
     return pipeline
 
 
+def sum_error(pipeline: CTPipeline, slices: list[Any], maps: list[np.ndarray], wanted: np.ndarray) -> float:
+    """How far the sums of maps are from m(x) - m(x'), beside the latter, over all slices that have a map."""
+    network, gp = pipeline.extractor_.weights_.model, pipeline.gp_.model_
+    sharp = slice_tensor(np.concatenate([one.images for one in slices])[wanted])
+    ends = (sharp, torch.from_numpy(blurred_slices(sharp.numpy())))
+    with torch.inference_mode():
+        latent = [gp.latent(network.features(one).double().numpy(), raw=True)[0] for one in ends]
+    expected, found = latent[0] - latent[1], np.concatenate(maps)[wanted].sum((1, 2))
+    return float(np.abs(found - expected).sum() / np.abs(expected).sum())
+
+
 def measured(settings: HeatSettings, seed: int, network: str, picture: Path | None) -> dict[str, Any]:
     """One row of the table."""
     rng = np.random.default_rng(seed)
@@ -78,7 +92,8 @@ def measured(settings: HeatSettings, seed: int, network: str, picture: Path | No
     truth = np.concatenate([one.truth for one in unseen]) == 1
     counted = called & truth if network == "trained" else truth  # what has not learned calls what it will
     wanted = called | counted
-    maps = [shown_heat(one, pipeline.size) for one in pipeline.heat_maps(scans_of(unseen), wanted)]
+    exact = pipeline.heat_maps(scans_of(unseen), wanted)
+    maps = [shown_heat(one, pipeline.size) for one in exact]
     factor = PIXELS // pipeline.size
     shown = np.concatenate(maps).repeat(factor, axis=1).repeat(factor, axis=2)
     blood = np.concatenate([one.blood for one in unseen])
@@ -95,6 +110,7 @@ def measured(settings: HeatSettings, seed: int, network: str, picture: Path | No
         "warmest place in blood": np.mean([blood[n][place] for n, place in zip(both, warmest, strict=True)]),
         "share of heat in blood": np.mean([shown[n][blood[n]].sum() / max(shown[n].sum(), 1) for n in both]),
         "share of slice that is blood": blood[both].mean(),
+        "error of the sums": sum_error(pipeline, pipeline._slices(scans_of(unseen)), exact, wanted),
         **dict(zip(COUNTS, map(int, (len(both), (called & ~truth).sum(), (~called & truth).sum())), strict=True)),
     }
 
@@ -113,6 +129,7 @@ def page(rows: pd.DataFrame, facts: dict[str, Any]) -> str:
         "TRAIN": str(settings["train"]),
         "TEST": str(settings["test"]),
         "TABLE": markdown(["network", *scores, "slices"], lines),
+        "ERROR": f"{100 * rows[rows['network'] == 'trained']['error of the sums'].mean():.1f} %",
         "FIGURE": "![Slices called positive under their heat maps](../images/heat-map.png)",
         "WRONG": f"{known[COUNTS[1]]} slices without blood were called here, beside {known[COUNTS[0]]} with it",
         "MISSED": f"here {known[COUNTS[2]]} slices with blood",

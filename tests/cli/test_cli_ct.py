@@ -21,6 +21,7 @@ pytest.importorskip("torch")
 from commands import ROOT, call, fails
 from ct_files import uid_of, write_series
 from ct_studies import FEW, SLICES, write_studies
+from psimil.cli.ct_predict import _heat
 from psimil.cli.view import _viewed
 from psimil.foundations.errors import DataWarning
 from psimil.results.result_set import ResultSet
@@ -109,6 +110,7 @@ def test_heat_maps_are_written_when_asked_for(studies, model, tmp_path):
             "ct", "predict", studies, "--model", model, "--out", tmp_path / name, "--figures", 12, *more, drawn=True
         )
         assert done.exit_code == 0, done.output
+    assert "Heat maps of " in done.stdout and "psimil view" in done.stdout
     plain, warm = (ResultSet.load(tmp_path / name) for name in ways)
     assert plain.heat is None and warm.heat.shape == warm.images.shape
     called = warm.prediction.instance_label == 1
@@ -125,6 +127,10 @@ def test_heat_maps_are_written_when_asked_for(studies, model, tmp_path):
         assert (tmp_path / "plain" / name).read_bytes() == (tmp_path / "heat" / name).read_bytes()
     first = pd.read_csv(next((tmp_path / "heat" / "figures").glob("heat-*.csv")))
     assert first["predicted"].all() and (first["slice"] == first["instance"] + 1).all()
+
+
+def test_that_there_is_no_heat_map_is_said():
+    assert _heat(None) == [] and _heat(0)[0].startswith("No heat map: ")
 
 
 def test_the_same_training_is_not_done_twice_and_another_is_refused(studies, model, tmp_path):

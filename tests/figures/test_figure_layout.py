@@ -149,6 +149,8 @@ def test_sheets_of_heat_maps_show_called_slices_alone(predicted, bag):
     for place, number in enumerate(shown):
         np.testing.assert_array_equal(pictures[2 * place], images[number])
         np.testing.assert_allclose(pictures[2 * place + 1][..., 3], heat[number] / 255 * 0.65)
+    some = f"{len(shown)} most probable of {len(called)} slices" in ax.get_title().replace("\n", " ")
+    assert some == (len(called) > len(shown))
     assert len(pictures) == 2 * len(shown) and "outlines no lesion" in ax.get_xlabel().replace("\n", " ")
 
 

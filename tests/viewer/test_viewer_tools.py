@@ -193,8 +193,15 @@ def test_the_heat_map_lies_over_called_slices_when_asked_for(visit):
     assert heat.bounding_box() == pytest.approx(whole)
     page.locator("#viewport").press("+")
     assert heat.bounding_box() == pytest.approx(page.locator("#canvas").bounding_box()) != pytest.approx(whole)
+    assert page.locator("#heat-note").is_visible()  # on the image, whatever the page has no room for
+    page.reload()
+    visited.settled()
+    assert heat.is_visible() and button.get_attribute("aria-pressed") == "true"  # as in the next scan
     button.click()
-    assert not heat.is_visible() and not page.locator("#heat-words").is_visible()
+    assert not any(page.locator(name).is_visible() for name in ("#heat", "#heat-words", "#heat-note"))
+    page.reload()
+    visited.settled()
+    assert not heat.is_visible()
 
 
 def test_where_there_is_no_heat_map_there_is_no_button(visit):

@@ -131,12 +131,22 @@ def fill(
         f"{facts['not_analysed']} scans do not count as analysed (not_analysed in bags.csv, and failures.csv).",
         f"Finding: {results.purpose.words}.",
         threshold_words(facts["bag_threshold"], facts["instance_threshold"], Words.of("ct")),
+        *_heat(facts.get("heat_maps")),
         *(failure.reason for failure in refused[:1]),
         *_scores(facts.get("scores"), results.localisation()),
     ]
     run.write_text("summary.md", "# Prediction\n\n" + "\n\n".join([*lines, NOTE]) + "\n")
     run.finish()
     return results, lines, facts, refused
+
+
+def _heat(slices: int | None) -> list[str]:
+    """Where heat maps are, or why there is none; nothing where none were asked for."""
+    if slices is None:
+        return []
+    if not slices:
+        return ["No heat map: no slice of a scan that counts as analysed is called positive for what lies in it."]
+    return [f"Heat maps of {slices} slices are in figures/heat-*.png, where scans are drawn, and in psimil view."]
 
 
 def _scores(scores: dict[str, Any] | None, inside: Localisation | None) -> list[str]:

@@ -93,7 +93,10 @@ def plot_heat(
     ax.set(xlim=(0, ACROSS), ylim=(-rows * (1 + CAPTION) + CAPTION, CAPTION), aspect="equal", xticks=[], yticks=[])
     ax.spines[:].set_visible(False)
     ax.set_xlabel(folded(HEAT_WORDS + (f" {edges[0].upper()}{edges[1:]}." if edges else ""), room, 9.0), fontsize=9.0)
-    titled(ax, f"Scan {bag_words(strip_table(prediction, bag))}")
+    whole = strip_table(prediction, bag)
+    called = int(whole["predicted"].sum())
+    some = f"; the {len(table)} most probable of {called} slices called positive" if called > len(table) else ""
+    titled(ax, f"Scan {bag_words(whole)}{some}")
     return ax
 
 

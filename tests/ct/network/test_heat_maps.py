@@ -64,6 +64,16 @@ def test_pixels_add_up_to_what_blurring_takes_from_the_log_odds(settings, monkey
         np.testing.assert_allclose(found.sum((1, 2)), expected, rtol=2e-3, atol=1e-4)
 
 
+def test_the_sum_is_nearly_that_with_the_steps_that_are_taken():
+    net, images = network(), scans()
+    gp = fitted(net, images)
+    maps = np.concatenate(heat_maps(net, gp, images[:4], np.ones(20, bool))).sum((1, 2))
+    sharp = slice_tensor(images[:4].reshape(20, 3, SIZE, SIZE))
+    ends = (sharp, torch.from_numpy(blurred_slices(sharp.numpy())))
+    whole, without = (gp.latent(net.features(one).detach().double().numpy(), raw=True)[0] for one in ends)
+    assert np.abs(maps - (whole - without)).sum() < 0.03 * np.abs(whole - without).sum()
+
+
 def test_only_what_the_network_sees_is_warm():
     net, images = network(backbone=Corner()), scans()
     (maps,) = heat_maps(net, fitted(net, images), images[:1], np.ones(5, bool))

@@ -49,7 +49,11 @@ def test_a_strip_shows_its_pixels_and_has_a_uid_of_its_own(tmp_path):
     write_capture(tmp_path / "s.dcm", scan(model="sha256:a"), pixels, when=WHEN)
     dataset = pydicom.dcmread(tmp_path / "s.dcm")
     np.testing.assert_array_equal(dataset.pixel_array, pixels)
-    assert dataset.SOPInstanceUID == scan(model="sha256:a").uid("strip") != scan(model="sha256:a").uid("report")
+    write_capture(tmp_path / "other.dcm", scan(model="sha256:a"), pixels[::-1], when=WHEN)
+    assert (
+        pydicom.dcmread(tmp_path / "other.dcm").SOPInstanceUID != dataset.SOPInstanceUID
+    )  # as with known labels drawn
+    assert dataset.SeriesInstanceUID == pydicom.dcmread(tmp_path / "other.dcm").SeriesInstanceUID
     assert "Research use only" in dataset.DerivationDescription and not dataset.PatientName
     write_capture(tmp_path / "again.dcm", scan(model="sha256:a"), pixels, when=WHEN)
     assert (tmp_path / "again.dcm").read_bytes() == (tmp_path / "s.dcm").read_bytes()
@@ -57,5 +61,7 @@ def test_a_strip_shows_its_pixels_and_has_a_uid_of_its_own(tmp_path):
     heat = pydicom.dcmread(tmp_path / "heat.dcm")
     assert {heat.SOPInstanceUID, heat.SeriesInstanceUID}.isdisjoint({dataset.SOPInstanceUID, dataset.SeriesInstanceUID})
     assert heat.SeriesNumber != dataset.SeriesNumber
+    said = ("psimil heat maps, research use only", "psimil strip of slices, research use only")
+    assert (heat.SeriesDescription, dataset.SeriesDescription) == said
     with pytest.raises(InputError, match="BurnedInAnnotation"):
         write_capture(tmp_path / "t.dcm", scan(), pixels, when=WHEN, burned_in=True)

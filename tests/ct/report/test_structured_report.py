@@ -123,7 +123,7 @@ def test_nothing_tells_who_the_patient_is(written):
         VERSION,
         f"psimil {VERSION}",
         RESEARCH,
-        "psimil, research use only",
+        "psimil report, research use only",
         "20260304",
         "050607",
         "scan",

@@ -27,7 +27,7 @@ from psimil.predictive.torch_gp import TorchGP
 from psimil.predictive.trained import TrainedModel
 
 AT_A_TIME = 16  # slices that one thread works on
-STEPS = 16  # of the midpoint rule
+STEPS = 64  # of the midpoint rule
 BLUR = 1 / 10  # standard deviation of x', by side of the slice
 
 

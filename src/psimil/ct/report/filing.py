@@ -27,7 +27,7 @@ IDENTITY = (
     "PatientName", "PatientID", "IssuerOfPatientID", "PatientBirthDate", "PatientSex", "AccessionNumber", "StudyID",
     "StudyDate", "StudyTime", "StudyDescription", "ReferringPhysicianName",
 )  # fmt: skip
-SERIES = "psimil, research use only"
+SERIES = "psimil {}, research use only"
 PATIENT = ("PatientID", "PatientName", "PatientBirthDate")  # must agree over the slices of a scan
 FILTERS = threading.RLock()  # the filters of warnings belong to the whole process
 
@@ -77,9 +77,11 @@ def object_facts(scan: ReportedScan, kind: str, series_number: int) -> dict[str,
 
 
 def write_object(
-    path: str | Path, scan: ReportedScan, make: Callable[[], Dataset], *, when: datetime, burned_in: bool
+    path: str | Path, scan: ReportedScan, make: Callable[[], Dataset], words: str, *, when: datetime, burned_in: bool
 ) -> None:
     """Write what ``make`` returns, with the dates of ``when`` and the scan's identity, if it has one.
+
+    Its series is described by ``words``, so that a reader of the archive can tell one from another.
 
     Raises
     ------
@@ -101,7 +103,7 @@ def write_object(
             dataset.DateOfSecondaryCapture, dataset.TimeOfSecondaryCapture = when.date(), when.time()
         for equipment in dataset.get("ContributingEquipmentSequence", ()):
             equipment.ContributionDateTime = when  # not the time of writing
-        dataset.SeriesDescription = SERIES
+        dataset.SeriesDescription = SERIES.format(words)
         dataset.SpecificCharacterSet = "ISO_IR 192"  # also the name of a finding may need it
         for keyword, value in scan.identity.items():
             setattr(dataset, keyword, value)

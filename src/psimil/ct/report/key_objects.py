@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,15 @@ from psimil.ct.report.filing import object_facts, write_object
 from psimil.ct.report.report_content import RESEARCH, evidence, observer
 from psimil.ct.report.reported_scan import ReportedScan
 
-CAPTURES = {"strip": 902, "heat": 903}  # series numbers
+
+class Capture(NamedTuple):
+    """What a kind of picture is called in an archive: number and description of its series."""
+
+    number: int
+    words: str
+
+
+CAPTURES = {"strip": Capture(902, "strip of slices"), "heat": Capture(903, "heat maps")}
 
 if TYPE_CHECKING:
     from highdicom.sc import SCImage
@@ -42,7 +51,7 @@ def write_key_objects(path: str | Path, scan: ReportedScan, *, when: datetime, b
     """
     if not scan.called_sources():
         return False
-    write_object(path, scan, lambda: _selection(scan), when=when, burned_in=burned_in)
+    write_object(path, scan, lambda: _selection(scan), "key slices", when=when, burned_in=burned_in)
     return True
 
 
@@ -91,12 +100,16 @@ def write_capture(
     pixels : (rows, columns, 3) red, green and blue.
     what : "strip", or "heat" for a sheet of heat maps; each is a series of its own.
     """
-    write_object(path, scan, lambda: _capture(scan, pixels, what), when=when, burned_in=burned_in)
+    write_object(path, scan, lambda: _capture(scan, pixels, what), CAPTURES[what].words, when=when, burned_in=burned_in)
 
 
 def _capture(scan: ReportedScan, pixels: NDArray[np.uint8], what: str) -> SCImage:
     from highdicom.sc import ConversionTypeValues, SCImage
 
+    facts = object_facts(scan, what, CAPTURES[what].number)
+    shown = hashlib.sha256(
+        pixels.tobytes()
+    ).hexdigest()  # other pixels, as of known labels or other ids, are another one
     image = SCImage(
         np.ascontiguousarray(pixels),
         "RGB",
@@ -104,7 +117,7 @@ def _capture(scan: ReportedScan, pixels: NDArray[np.uint8], what: str) -> SCImag
         "PATIENT",
         study_instance_uid=scan.study_uid,
         patient_orientation=("L", "P"),
-        **object_facts(scan, what, CAPTURES[what]),
+        **facts | {"sop_instance_uid": scan.uid(f"{what} {shown}")},
     )
     image.ConversionType = ConversionTypeValues.WSD.value
     image.PatientOrientation, image.Laterality = [], ""  # it shows many slices and a curve

@@ -182,7 +182,8 @@ class CTResults:
     def facts(self) -> dict[str, Any]:
         """Counts that a summary names, and the scores where the truth is known."""
         prediction = self.prediction
-        facts: dict[str, Any] = {
+        heat = {"heat_maps": sum(int(maps.any(axis=(1, 2)).sum()) for maps in self.heat)} if self.heat else {}
+        facts: dict[str, Any] = heat | {
             "scans": len(self.slices),
             "slices": int(prediction.offsets[-1]),
             "called_positive": int(prediction.label.sum()),

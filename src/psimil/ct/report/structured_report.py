@@ -64,7 +64,7 @@ def write_report(path: str | Path, scan: ReportedScan, *, when: datetime, burned
     """
     if not isinstance(scan, ReportedScan):
         raise InputError(f"scan must be a ReportedScan, got {type(scan).__name__}.")
-    write_object(path, scan, lambda: _report(scan), when=when, burned_in=burned_in)
+    write_object(path, scan, lambda: _report(scan), "report", when=when, burned_in=burned_in)
 
 
 def read_report(path: str | Path) -> pd.DataFrame:

@@ -6,6 +6,7 @@
 import { byId } from "./dom.js";
 
 const ORANGE = [255, 140, 0];
+const KEPT = "psimil-heat"; // while the window is open, from one scan to the next
 const STRONGEST = 0.65; // share of colour where the heat is greatest
 
 export class Heat {
@@ -24,17 +25,21 @@ export class Heat {
     this.#cell.height = bag.image.thumb_rows;
     byId("show-heat").hidden = false;
     byId("show-heat").addEventListener("click", () => this.toggle());
+    if (sessionStorage.getItem(KEPT)) this.toggle();
   }
 
   get shown() {
     return !this.#canvas.hidden;
   }
 
-  /** Show the heat map, or hide it; it is fetched when it is first wanted. */
+  /** Show the heat map, or hide it, here and in the next scan; it is fetched when it is first wanted. */
   toggle() {
     const shown = !this.shown;
     this.#canvas.hidden = !shown;
     byId("heat-words").hidden = !shown;
+    byId("heat-note").hidden = !shown;
+    if (shown) sessionStorage.setItem(KEPT, "1");
+    else sessionStorage.removeItem(KEPT);
     byId("show-heat").setAttribute("aria-pressed", String(shown));
     if (shown && !this.#sprite.src) {
       this.#sprite.src = `/api/bags/${encodeURIComponent(this.#bag.key)}/heat`;
