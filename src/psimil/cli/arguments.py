@@ -105,6 +105,25 @@ def named_features(names: Sequence[str] | None, path: Path) -> Sequence[str] | N
     return tuple(names)
 
 
+def named_bag(column: str | None, path: Path) -> str | None:
+    """The column by which the bags of a model were made; None where a file has no columns: archives and most folders.
+
+    Examples
+    --------
+    >>> named_bag("scan", Path("bags.csv")), named_bag("scan", Path("bags.npz"))
+    ('scan', None)
+    """
+    if column is None or path.name.endswith(".npz"):
+        return None
+    if path.is_dir():
+        from psimil.datasets.slides import is_slides
+        from psimil.datasets.torchmil_folder import is_torchmil
+        from psimil.store.manifest import is_store
+
+        return column if is_slides(path) and not is_torchmil(path) and not is_store(path) else None
+    return column
+
+
 def titled(path: Path, split: str | None) -> str:
     """What bags are called: by their file or folder, and their split."""
     return path.name if split is None else f"{path.name}, split {split}"

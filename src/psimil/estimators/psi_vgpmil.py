@@ -208,7 +208,7 @@ class PsiVGPMIL(OnlineLearning, BagPredictor, Parameters):
             training = train(found, supervision, options, rng=rng, **how)
         self.model_, self.history_, self.out_of_bag_ = training.model, training.history, training.out_of_bag
         self._classes, self._feature_names, self._fitted_with = classes, found.feature_names, resolved(self)
-        self.label_posterior_ = training.pi
+        self.label_posterior_, self.bag_column_ = training.pi, None
         if training.pi is not None and found.rows is not None:
             self.label_posterior_ = found.in_input_order(training.pi)
         kept, score = training.history[-1], f"eval_{self.early_stopping}"
@@ -270,6 +270,7 @@ class PsiVGPMIL(OnlineLearning, BagPredictor, Parameters):
         estimator.feature_fingerprint = file.feature_fingerprint
         estimator.model_, estimator.training_counts_ = file.model, file.training_counts
         estimator._classes, estimator._feature_names = file.classes, file.feature_names
+        estimator.bag_column_ = file.bag_column
         estimator._fitted_with = {k: v for k, v in resolved(estimator).items() if k in file.parameters}
         return estimator
 
