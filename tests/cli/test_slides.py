@@ -120,3 +120,17 @@ def test_slides_without_the_column_of_the_bags_are_refused(folder, tmp_path):
     table.to_csv(tmp_path / "slides" / "dataset.csv", index=False)
     fails(call("evaluate", *given), 65, *said)
     assert call("evaluate", *given, "--bag", "slide_id").exit_code == 0
+
+
+def test_an_import_says_that_a_store_has_no_coords(folder, tmp_path):
+    given = [folder / "slides", tmp_path / "store", "--positive", "tumor_tissue"]
+    done = call("data", "import", *given)
+    assert done.exit_code == 0, done.output
+    said = " ".join(done.stderr.split())
+    assert "a store has no coords, those of 16 slides are not kept: predictions of it have no heat maps" in said
+    assert "psimil predict RUN SLIDES, with the folder, writes them" in said
+    done = call("predict", folder / "run", tmp_path / "store", "--out", tmp_path / "tables", "--json")
+    assert json.loads(done.stdout)["bags"] == 16 and not (tmp_path / "tables" / "slides").exists()
+    datasets.write_h5(tmp_path / "plain", Bags.from_list([np.ones((2, 4))], ids=["a"]))
+    (tmp_path / "plain" / "t.csv").write_text("slide_id,label\na,1\n")
+    assert call("data", "import", tmp_path / "plain", tmp_path / "other").stderr == ""
