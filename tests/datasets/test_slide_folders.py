@@ -49,6 +49,9 @@ def test_tables_may_name_the_images_of_slides(slides, tmp_path):
         datasets.read_h5(slides, {"s2.svs": 1, "s2": 0})
     with pytest.raises(MissingFile, match=r"s2\.jpeg\.h5 was not found"):
         datasets.read_h5(slides, {"s2.jpeg": 1})
+    said = r"^s9\.svs\.h5 was not found in .*slides, nor s9\.svs\.pt, nor s9\.h5, nor s9\.pt\. Add it or take"
+    with pytest.raises(MissingFile, match=said):
+        datasets.read_h5(slides, {"s9.svs": 1})
 
 
 def test_a_patient_is_the_bag_of_all_slides(slides):

@@ -185,8 +185,12 @@ class SlideFolder:
         """(n, D) features of a slide, and where they were taken, if its file says so."""
         path = self._files.get(name)
         if path is None:
+            plain, _, ending = name.rpartition(".")
+            known = [name, plain] if ending.lower() in IMAGES and plain else [name]
+            wanted = ", nor ".join(f"{each}{kind}" for each in known for kind in (".h5", ".pt"))
+            first, _, others = wanted.partition(",")
             raise MissingFile(
-                f"{name}.h5 was not found in {self._root}, nor {name}.pt. Add it or take the slide out of the labels."
+                f"{first} was not found in {self._root},{others}. Add it or take the slide out of the labels."
             )
         said: dict[str, Array] = {}
         if path.suffix == ".pt":
