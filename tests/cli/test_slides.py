@@ -134,3 +134,14 @@ def test_an_import_says_that_a_store_has_no_coords(folder, tmp_path):
     datasets.write_h5(tmp_path / "plain", Bags.from_list([np.ones((2, 4))], ids=["a"]))
     (tmp_path / "plain" / "t.csv").write_text("slide_id,label\na,1\n")
     assert call("data", "import", tmp_path / "plain", tmp_path / "other").stderr == ""
+
+
+def test_a_store_of_patients_remembers_that_they_are_patients(folder, tmp_path):
+    given = [folder / "slides", tmp_path / "store", "--positive", "tumor_tissue"]
+    assert call("data", "import", *given, "--bag", "case_id").exit_code == 0
+    done = call("fit", tmp_path / "store", "--out", tmp_path / "run", *QUICK)
+    assert done.exit_code == 0, done.output
+    done = call("predict", tmp_path / "run", folder / "slides", "--out", tmp_path / "new", "--json")
+    assert json.loads(done.stdout)["bags"] == 8
+    done = call("predict", tmp_path / "run", tmp_path / "store", "--out", tmp_path / "tables", "--json")
+    assert json.loads(done.stdout)["bags"] == 8

@@ -124,6 +124,22 @@ def named_bag(column: str | None, path: Path) -> str | None:
     return column
 
 
+def bag_column(asked: str | None, path: Path) -> str | None:
+    """The column by which the bags of a fit were made, of a store when it was imported; None where none was named.
+
+    Examples
+    --------
+    >>> bag_column("scan", Path("bags.csv")), bag_column("bag", Path("bags.csv"))
+    ('scan', None)
+    """
+    from psimil.data.bagtable import BAG
+    from psimil.store.manifest import is_store, read_manifest
+
+    if is_store(path):
+        return read_manifest(path).bag_column
+    return named_bag(None if asked == BAG else asked, path)
+
+
 def titled(path: Path, split: str | None) -> str:
     """What bags are called: by their file or folder, and their split."""
     return path.name if split is None else f"{path.name}, split {split}"

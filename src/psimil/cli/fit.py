@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from psimil.cli.arguments import TABLE, check_arguments, connected, labelled, named_bag, named_features, titled
+from psimil.cli.arguments import TABLE, bag_column, check_arguments, connected, labelled, named_features, titled
 from psimil.cli.exits import NOTE, UsageProblem, check_memory
 from psimil.cli.groups import asked
 from psimil.cli.options import (
@@ -113,7 +113,7 @@ def fit(
                     checkpoint=checkpoint,
                 )
                 seconds = time.perf_counter() - started
-            estimator.bag_column_ = None if bag == BAG else named_bag(bag, bags)
+            estimator.bag_column_ = bag_column(bag, bags)
             from psimil.cli.fitted import write_fit
 
             facts = write_fit(
