@@ -118,6 +118,7 @@ class PsiVGPMIL(OnlineLearning, BagPredictor, Parameters):
         ``feature_names_in_``, ``kernel_``, ``inducing_points_``, ``q_mean_``, ``q_cov_``, ``mean_``, ``threshold_``,
         ``instance_threshold_``.
     training_counts_ : dict, numbers of "bags", "positive" bags and "instances" learned from.
+    bag_column_ : str, the column that ``psimil fit --bag`` named, which its other commands take again; or None.
     label_posterior_ : (N,) q(y = 1) of the training instances in the caller's row order; None after a streamed fit.
     elbo_ : float, the bound of the pass that was kept.
     n_iter_ : int, passes in all stages.
@@ -267,10 +268,9 @@ class PsiVGPMIL(OnlineLearning, BagPredictor, Parameters):
         for name, value in renewed(file.parameters).items():
             if name in names:
                 setattr(estimator, name, value)
-        estimator.feature_fingerprint = file.feature_fingerprint
+        estimator.feature_fingerprint, estimator.bag_column_ = file.feature_fingerprint, file.bag_column
         estimator.model_, estimator.training_counts_ = file.model, file.training_counts
         estimator._classes, estimator._feature_names = file.classes, file.feature_names
-        estimator.bag_column_ = file.bag_column
         estimator._fitted_with = {k: v for k, v in resolved(estimator).items() if k in file.parameters}
         return estimator
 
