@@ -88,3 +88,60 @@ def test_slides_without_coords_and_folders_of_nothing(folder, tmp_path):
     done = call("fit", tmp_path / "empty", "--out", tmp_path / "run")
     fails(done, 65, "empty is a directory. Name a file, a torchmil folder")
     fails(call("evaluate", folder / "run", tmp_path / "slides"), 65, "slides has no bag labels")
+
+
+def test_a_model_of_patients_judges_patients(folder, tmp_path):
+    columns = ["--bag", "case_id", "--positive", "tumor_tissue"]
+    run = tmp_path / "patients"
+    assert call("fit", folder / "slides", *columns, "--out", run, *QUICK).exit_code == 0
+    done = call("predict", run, folder / "slides", "--out", tmp_path / "new", "--json")
+    assert json.loads(done.stdout)["bags"] == 8
+    assert json.loads(call("evaluate", run, folder / "slides", "--json").stdout)["n_bags"] == 8
+    assert json.loads(call("info", run, "--json").stdout)["bag_column"] == "case_id"
+    assert call("export", run, tmp_path / "hub").exit_code == 0  # a model by itself remembers, too
+    done = call("predict", tmp_path / "hub", folder / "slides", "--out", tmp_path / "again", "--json")
+    assert json.loads(done.stdout)["bags"] == 8
+    each = ["--bag", "slide_id", "--out", tmp_path / "slides", "--json"]
+    assert json.loads(call("predict", run, folder / "slides", *each).stdout)["bags"] == 16
+    settings = ["--config", run / "config.toml", "--out", tmp_path / "same"]
+    assert json.loads(call("fit", folder / "slides", *settings, "--json").stdout)["training"]["bags"] == 8
+
+
+def test_slides_without_the_column_of_the_bags_are_refused(folder, tmp_path):
+    columns = ["--bag", "case_id", "--positive", "tumor_tissue"]
+    assert call("fit", folder / "slides", *columns, "--out", tmp_path / "run", *QUICK).exit_code == 0
+    (tmp_path / "slides").mkdir()
+    for path in (folder / "slides").glob("*.h5"):
+        (tmp_path / "slides" / path.name).write_bytes(path.read_bytes())
+    given = [tmp_path / "run", tmp_path / "slides"]
+    said = ("case_id", 'made by "case_id": add this column, or name another with --bag; --bag slide_id')
+    fails(call("predict", *given, "--out", tmp_path / "new"), 65, *said)
+    table = pd.read_csv(folder / "slides" / "dataset.csv").drop(columns="case_id")
+    table.to_csv(tmp_path / "slides" / "dataset.csv", index=False)
+    fails(call("evaluate", *given), 65, *said)
+    assert call("evaluate", *given, "--bag", "slide_id").exit_code == 0
+
+
+def test_an_import_says_that_a_store_has_no_coords(folder, tmp_path):
+    given = [folder / "slides", tmp_path / "store", "--positive", "tumor_tissue"]
+    done = call("data", "import", *given)
+    assert done.exit_code == 0, done.output
+    said = " ".join(done.stderr.split())
+    assert "a store has no coords, those of 16 slides are not kept: predictions of it have no heat maps" in said
+    assert "psimil predict RUN SLIDES, with the folder, writes them" in said
+    done = call("predict", folder / "run", tmp_path / "store", "--out", tmp_path / "tables", "--json")
+    assert json.loads(done.stdout)["bags"] == 16 and not (tmp_path / "tables" / "slides").exists()
+    datasets.write_h5(tmp_path / "plain", Bags.from_list([np.ones((2, 4))], ids=["a"]))
+    (tmp_path / "plain" / "t.csv").write_text("slide_id,label\na,1\n")
+    assert call("data", "import", tmp_path / "plain", tmp_path / "other").stderr == ""
+
+
+def test_a_store_of_patients_remembers_that_they_are_patients(folder, tmp_path):
+    given = [folder / "slides", tmp_path / "store", "--positive", "tumor_tissue"]
+    assert call("data", "import", *given, "--bag", "case_id").exit_code == 0
+    done = call("fit", tmp_path / "store", "--out", tmp_path / "run", *QUICK)
+    assert done.exit_code == 0, done.output
+    done = call("predict", tmp_path / "run", folder / "slides", "--out", tmp_path / "new", "--json")
+    assert json.loads(done.stdout)["bags"] == 8
+    done = call("predict", tmp_path / "run", tmp_path / "store", "--out", tmp_path / "tables", "--json")
+    assert json.loads(done.stdout)["bags"] == 8

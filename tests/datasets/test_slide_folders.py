@@ -10,6 +10,8 @@ from psimil.foundations.errors import DataWarning, InputError, MissingFile
 from psimil.model.labels import Classes
 from psimil.store import import_bags, open_store
 
+NO_COORDS = "a store has no coords, those of 3 slides are not kept"
+
 h5py = pytest.importorskip("h5py")
 
 
@@ -38,7 +40,8 @@ def test_tables_may_name_the_images_of_slides(slides, tmp_path):
     named = read_bags(slides, positive="tumor_tissue")
     assert named.bags.ids.tolist() == plain.bags.ids.tolist() and named.y.tolist() == plain.y.tolist()
     assert [slide.name for slide in named.slides] == ["s1", "s2", "s3"]
-    assert import_bags(slides, tmp_path / "store", bag="case_id", positive="tumor_tissue").bags == 2
+    with pytest.warns(DataWarning, match=NO_COORDS):
+        assert import_bags(slides, tmp_path / "store", bag="case_id", positive="tumor_tissue").bags == 2
     assert datasets.read_h5(slides, {"s3.svs": 1, "s1": 0}).bags.ids.tolist() == ["s3", "s1"]
     shutil.copy(slides / "s3.h5", slides / "s1.svs.h5")  # a file of the very name comes first
     assert datasets.read_h5(slides, {"s1.svs": 1, "s2.svs": 0}).bags.ids.tolist() == ["s1.svs", "s2"]
@@ -46,6 +49,9 @@ def test_tables_may_name_the_images_of_slides(slides, tmp_path):
         datasets.read_h5(slides, {"s2.svs": 1, "s2": 0})
     with pytest.raises(MissingFile, match=r"s2\.jpeg\.h5 was not found"):
         datasets.read_h5(slides, {"s2.jpeg": 1})
+    said = r"^s9\.svs\.h5 was not found in .*slides, nor s9\.svs\.pt, nor s9\.h5, nor s9\.pt\. Add it or take"
+    with pytest.raises(MissingFile, match=said):
+        datasets.read_h5(slides, {"s9.svs": 1})
 
 
 def test_a_patient_is_the_bag_of_all_slides(slides):
@@ -116,7 +122,8 @@ def test_labels_that_a_model_does_not_know(slides):
 
 
 def test_a_store_of_patients(slides, tmp_path):
-    manifest = import_bags(slides, tmp_path / "store", bag="case_id", positive="tumor_tissue")
+    with pytest.warns(DataWarning, match=NO_COORDS):
+        manifest = import_bags(slides, tmp_path / "store", bag="case_id", positive="tumor_tissue")
     assert manifest.bags == 2
     table = open_store(tmp_path / "store").table()
     assert table.classes == ("normal_tissue", "tumor_tissue")

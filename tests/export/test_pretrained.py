@@ -11,6 +11,7 @@ from psimil import GVGPMIL, VGPMIL, Bags, InputError, PsiVGPMIL
 from psimil.datasets import make_bags
 from psimil.export import save_pretrained
 from psimil.foundations.errors import MissingFile, ModelFileError, NotFitted, OutputError
+from psimil.model.features import columns_fingerprint
 
 
 @pytest.fixture(scope="module")
@@ -137,3 +138,24 @@ def test_the_command_writes_over_nothing(clf, tmp_path):
     assert (tmp_path / "there.onnx").read_text() == "mine"
     assert (tmp_path / "model.safetensors").read_bytes() == before
     assert not (tmp_path / "new.onnx").exists()
+
+
+def test_a_network_that_is_not_in_the_folder_is_said(data, tmp_path):
+    words = "Its features come from a network (attcnn sha256:1f3a), which is not stored with it"
+    model = VGPMIL(n_inducing=5, max_iter=2, tol=0.0, feature_fingerprint="attcnn sha256:1f3a", random_state=0)
+    model.fit(*data).save(tmp_path / "model.safetensors")
+    done = call("export", tmp_path / "model.safetensors", tmp_path / "hub")
+    assert words in " ".join(done.stdout.split()) and "the whole folder of psimil ct train" in " ".join(
+        done.stdout.split()
+    )
+    assert words in (tmp_path / "hub" / "README.md").read_text()
+    done = call("export", tmp_path / "model.safetensors", tmp_path / "hub-2", "--json")
+    assert json.loads(done.stdout)["network"].startswith(words)
+
+
+def test_features_of_columns_have_no_network(clf, data, tmp_path):
+    save_pretrained(clf, tmp_path / "plain")
+    fingerprint = columns_fingerprint(["size", "mass"])
+    of_columns = VGPMIL(n_inducing=5, max_iter=2, tol=0.0, feature_fingerprint=fingerprint).fit(*data)
+    save_pretrained(of_columns, tmp_path / "columns")
+    assert all("come from a network" not in (tmp_path / n / "README.md").read_text() for n in ("plain", "columns"))

@@ -127,7 +127,7 @@ def test_metadata(tmp_path):
     header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
     text = json.loads(header["__metadata__"]["psimil"])
     assert set(header["__metadata__"]) == {"psimil", "sha256"}
-    assert text["format"] == 5
+    assert text["format"] == 6
     assert text["feature_names"] is None
     assert text["classes"] == [0, 1]
     assert text["library"] == psimil.__version__

@@ -227,7 +227,7 @@ SCHEMA = {
     "context": (fact("context", "bag"), "context is 'bag'."),
     "context, features": (fact("context", True), "features are not those of instances in context."),
     "context, evidence": (fact("context_evidence", [1.0]), "the evidence for context is not two numbers."),
-    "version": (header("format", 6), "made by version 6, this is version 5."),
+    "version": (header("format", 7), "made by version 7, this is version 6."),
     "names": (header("feature_names", ["a"]), "features need as many different names."),
     "names, kind": (header("feature_names", 3), "the names of the features are not text."),
     "one class": (header("classes", [1, 1]), "classes are not two different labels."),
@@ -254,6 +254,7 @@ SCHEMA = {
         "the training counts must",
     ),
     "fingerprint": (header("feature_fingerprint", 3), "library version and feature fingerprint must be text."),
+    "bag_column": (header("bag_column", 3), "the column of the bags is not text."),
 }
 
 

@@ -96,3 +96,12 @@ def test_failures_name_the_culprit(fitted):
         partial_dependence(clf, bags, 0, grid=1)
     with pytest.raises(InputError, match="n_repeats must be a whole number >= 1"):
         permutation_importance(clf, bags, y, n_repeats=0)
+
+
+def test_bags_of_one_class_are_refused(fitted):
+    clf, bags, y = fitted
+    said = r"^the 30 bags have no roc_auc, for all have the label 1\. Give bags of both classes, or another scoring\.$"
+    with pytest.raises(InputError, match=said):
+        permutation_importance(clf, bags[np.flatnonzero(y)], y[y == 1])
+    found = permutation_importance(clf, bags[np.flatnonzero(y)], y[y == 1], scoring="accuracy", n_repeats=1)
+    assert np.isfinite(found.importances).all()

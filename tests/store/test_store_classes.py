@@ -90,3 +90,13 @@ def test_a_fit_takes_the_positive_class_of_its_store(files, tmp_path, numbers):
     again = call("fit", store, "--out", tmp_path / "d", "--config", tmp_path / "a" / "config.toml", *QUICK)
     assert again.exit_code == 0, again.output
     fails(call("fit", store, "--out", tmp_path / "e", "--positive", "other", *QUICK), 65, "whose positive class is")
+
+
+def test_a_store_keeps_the_column_of_its_bags_while_its_parts_agree(tmp_path):
+    frame_of(n_bags=4).rename(columns={"bag": "scan"}).to_csv(tmp_path / "bags.csv", index=False)
+    assert import_bags(tmp_path / "bags.csv", tmp_path / "store", bag="scan").bag_column == "scan"
+    for number, (bag, kept) in enumerate((("scan", "scan"), ("bag", None), ("scan", None))):
+        more = frame_of(n_bags=4).rename(columns={"bag": bag})
+        more.assign(**{bag: f"{number} " + more[bag].astype(str)}).to_csv(tmp_path / "more.csv", index=False)
+        import_bags(tmp_path / "more.csv", tmp_path / "store", bag=bag, append=True)
+        assert read_manifest(tmp_path / "store").bag_column == kept

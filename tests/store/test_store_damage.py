@@ -182,8 +182,8 @@ def test_hostile_manifests(path, content):
 
 
 def test_a_newer_version_says_so(path):
-    rewritten(path, lambda facts: facts.update(version=3, extra=1))
-    with pytest.raises(InputError, match=r"the store has version 3; this psimil reads 2\. Update psimil"):
+    rewritten(path, lambda facts: facts.update(version=4, extra=1))
+    with pytest.raises(InputError, match=r"the store has version 4; this psimil reads 3\. Update psimil"):
         open_store(path)
 
 

@@ -22,5 +22,5 @@ def test_another_format_is_named(ours, theirs):
 
 
 def test_a_later_version_asks_for_an_update():
-    with pytest.raises(InputError, match="the store has version 3"):
-        decoded(MANIFEST.encoded().replace(b'"version": 1', b'"version": 3'))
+    with pytest.raises(InputError, match="the store has version 4"):
+        decoded(MANIFEST.encoded().replace(b'"version": 1', b'"version": 4'))

@@ -105,6 +105,41 @@ def named_features(names: Sequence[str] | None, path: Path) -> Sequence[str] | N
     return tuple(names)
 
 
+def named_bag(column: str | None, path: Path) -> str | None:
+    """The column by which the bags of a model were made; None where a file has no columns: archives and most folders.
+
+    Examples
+    --------
+    >>> named_bag("scan", Path("bags.csv")), named_bag("scan", Path("bags.npz"))
+    ('scan', None)
+    """
+    if column is None or path.name.endswith(".npz"):
+        return None
+    if path.is_dir():
+        from psimil.datasets.slides import is_slides
+        from psimil.datasets.torchmil_folder import is_torchmil
+        from psimil.store.manifest import is_store
+
+        return column if is_slides(path) and not is_torchmil(path) and not is_store(path) else None
+    return column
+
+
+def bag_column(asked: str | None, path: Path) -> str | None:
+    """The column by which the bags of a fit were made, of a store when it was imported; None where none was named.
+
+    Examples
+    --------
+    >>> bag_column("scan", Path("bags.csv")), bag_column("bag", Path("bags.csv"))
+    ('scan', None)
+    """
+    from psimil.data.bagtable import BAG
+    from psimil.store.manifest import is_store, read_manifest
+
+    if is_store(path):
+        return read_manifest(path).bag_column
+    return named_bag(None if asked == BAG else asked, path)
+
+
 def titled(path: Path, split: str | None) -> str:
     """What bags are called: by their file or folder, and their split."""
     return path.name if split is None else f"{path.name}, split {split}"

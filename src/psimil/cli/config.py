@@ -19,14 +19,15 @@ from psimil.foundations.errors import InputError, MissingFile
 from psimil.model.densities import GammaMixture
 
 CHOSEN_BY_NAME = ("model", "alpha", "beta", "preset")
-COLUMNS = ("features", "drop")  # lists of names, which are no parameters of the estimator
+LISTS = ("features", "drop")
+COLUMNS = ("bag", *LISTS)  # of the table, which are no parameters of the estimator
 NOT_IN_FILES = ("self", "inducing_points", "warm_start", "verbose")
 NONE = "none"  # TOML has no null
 MODELS: dict[str, type[PsiVGPMIL]] = {"vgpmil": VGPMIL, "gvgpmil": GVGPMIL}
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """The settings in a TOML file: parameters of the constructor, model, alpha, beta, preset; features and drop."""
+    """The settings in a TOML file: parameters of the constructor, model, alpha, beta, preset; the columns."""
     if not path.is_file():
         raise MissingFile(f"config file {path.name} was not found. Check the path.")
     try:
@@ -47,8 +48,10 @@ def read_config(path: Path) -> dict[str, Any]:
             raise UsageProblem(_unknown(written, text, allowed))
         if key in found:
             raise UsageProblem(f'config file {path.name} gives "{key}" twice, with - and with _. Keep one.')
-        found[key] = spelt(key, value) if isinstance(value, str) else value
-        if key in COLUMNS and not (isinstance(value, list) and all(isinstance(name, str) for name in value)):
+        found[key] = spelt(key, value) if isinstance(value, str) and key != "bag" else value
+        if key == "bag" and not isinstance(value, str):
+            raise UsageProblem(f"bag must be the name of a column in the config file, got {value!r}.")
+        if key in LISTS and not (isinstance(value, list) and all(isinstance(name, str) for name in value)):
             raise UsageProblem(f"{key} must be a list of names of columns in the config file, got {value!r}.")
     return found
 

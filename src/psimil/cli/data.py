@@ -37,7 +37,7 @@ def import_(
     context: typer.Context,
     source: Annotated[Path, typer.Argument(metavar="SOURCE", help=SOURCE_HELP, show_default=False)],
     store: StoreFolder,
-    bag: BagColumn = "bag",
+    bag: BagColumn = None,
     label: LabelColumn = None,
     positive: Positive = None,
     instance_label: InstanceColumn = None,
@@ -60,13 +60,14 @@ def import_(
     """Write a store from files of any size, a few megabytes at a time."""
     with Shell.of(context) as shell:
         from psimil.cli.score_tables import feature_lines
+        from psimil.data.bagtable import BAG
         from psimil.store import import_bags
 
         check_arguments("data import", (source, TABLE), (store, STORE))
         manifest = import_bags(
             source,
             store,
-            bag=bag,
+            bag=bag or BAG,
             label=label,
             positive=positive,
             instance_label=instance_label,

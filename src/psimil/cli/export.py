@@ -24,6 +24,7 @@ def export(context: typer.Context, model: ModelFile, out: Target) -> None:
     """
     with Shell.of(context) as shell:
         from psimil.export import save_pretrained, to_onnx
+        from psimil.export.pretrained import network_words
         from psimil.foundations.errors import OutputError
 
         check_arguments("export", (model, MODEL))
@@ -33,12 +34,13 @@ def export(context: typer.Context, model: ModelFile, out: Target) -> None:
         if out.exists():
             raise OutputError(f"cannot write {out.name}: it is there already. Name another.")
         estimator = load(model)
+        network = network_words(estimator)
+        more = [network] if network else []
         if graph:
             to_onnx(estimator, out)
-            shell.say(
-                f"The model is {out} ({out.stat().st_size / 1e6:.1f} MB). One run takes the rows of one bag.", NOTE
-            )
+            size = f"{out.stat().st_size / 1e6:.1f} MB"
+            shell.say(f"The model is {out} ({size}). One run takes the rows of one bag.", *more, NOTE)
         else:
             save_pretrained(estimator, out)
-            shell.say(f"The model is in {out}, with its card (README.md) and config.json.", NOTE)
-        shell.result(model=str(out), note=NOTE)
+            shell.say(f"The model is in {out}, with its card (README.md) and config.json.", *more, NOTE)
+        shell.result(model=str(out), network=network or None, note=NOTE)

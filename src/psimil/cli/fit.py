@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from psimil.cli.arguments import TABLE, check_arguments, connected, labelled, named_features, titled
+from psimil.cli.arguments import TABLE, bag_column, check_arguments, connected, labelled, named_features, titled
 from psimil.cli.exits import NOTE, UsageProblem, check_memory
 from psimil.cli.groups import asked
 from psimil.cli.options import (
@@ -36,7 +36,7 @@ def fit(
     context: typer.Context,
     bags: BagFile,
     out: Out,
-    bag: BagColumn = "bag",
+    bag: BagColumn = None,
     label: LabelColumn = None,
     instance_label: Annotated[
         str | None,
@@ -69,7 +69,8 @@ def fit(
     The scores that it reports are out-of-bag, which is optimistic: the kernel was chosen with every bag present.
     """
     with Shell.of(context) as shell:
-        from psimil.cli.config import build, read_config
+        from psimil.cli.config import LISTS, build, read_config
+        from psimil.data.bagtable import BAG
         from psimil.files.rundir import opened
         from psimil.store.tables import read_bags
 
@@ -79,13 +80,15 @@ def fit(
         given |= read_settings(context.meta[KEY])
         file = {} if config is None else read_config(config)
         shared, split = asked(context), asked(context)["split"]
-        columns: dict[str, Any] = {"features": file.pop("features", None), "drop": file.pop("drop", None)}
+        columns: dict[str, Any] = {name: file.pop(name, None) for name in LISTS}
+        of_file = file.pop("bag", None)
+        bag = of_file if bag is None else bag
         columns |= {key: names(value) for key, value in (("features", features), ("drop", drop)) if value}
         estimator = build(given, file)
         if estimator.early_stopping in ("auc", "log_loss") and validation is None:
             raise UsageProblem("early stopping on auc or log-loss needs --validation FILE; out-of-bag needs none.")
         with opened(out, overwrite=overwrite, inputs=(bags, validation, config, feedback)) as run:
-            read = partial(read_bags, bag=bag, label=label, instance_label=instance_label)
+            read = partial(read_bags, bag=bag or BAG, label=label, instance_label=instance_label)
             table = labelled(read(bags, positive=estimator.positive, split=split, **columns), bags)
             if estimator.positive is None and not table.classes.usual:
                 estimator.positive = table.classes.positive  # a store knows it
@@ -110,10 +113,19 @@ def fit(
                     checkpoint=checkpoint,
                 )
                 seconds = time.perf_counter() - started
+            estimator.bag_column_ = bag_column(bag, bags)
             from psimil.cli.fitted import write_fit
 
             facts = write_fit(
-                run, estimator, table, held_out, titled(bags, split), validation, known is not None, seconds, columns
+                run,
+                estimator,
+                table,
+                held_out,
+                titled(bags, split),
+                validation,
+                known is not None,
+                seconds,
+                {**columns, "bag": bag},
             )
         if checkpoint is not None:
             checkpoint.unlink(missing_ok=True)  # the run has what it led to

@@ -35,6 +35,7 @@ def info(context: typer.Context, model: ModelFile) -> None:
             **({} if trained.scaling.directions is None else {"principal_components": trained.gp.Z.shape[1]}),
             "context": context_words(trained),
             "feature_names": None if file.feature_names is None else list(file.feature_names),
+            "bag_column": file.bag_column,
             "negative": file.classes.negative,
             "positive": file.classes.positive,
             "feature_fingerprint": file.feature_fingerprint,

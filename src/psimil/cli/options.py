@@ -46,7 +46,13 @@ ModelFile = Annotated[
     Path, typer.Argument(metavar="MODEL", help="Model file, or the run directory of a fit.", show_default=False)
 ]
 Out = Annotated[Path, typer.Option("--out", metavar="RUN", help="Run directory to write.", show_default=False)]
-BagColumn = Annotated[str, typer.Option("--bag", metavar="COLUMN", help="Column of the bag ids.")]
+BagColumn = Annotated[
+    str | None, typer.Option("--bag", metavar="COLUMN", help='Column of the bag ids; "bag" when left out.')
+]
+BagColumnOfModel = Annotated[
+    str | None,
+    typer.Option("--bag", metavar="COLUMN", help='Column of the bag ids; that of the fit, or "bag", when left out.'),
+]
 LabelColumn = Annotated[
     str | None, typer.Option("--label", metavar="COLUMN", help='Column of the bag labels; "label" if there is one.')
 ]

@@ -16,6 +16,7 @@ from psimil.cli.arguments import (
     labelled,
     load,
     model_path,
+    named_bag,
     named_features,
     titled,
 )
@@ -23,7 +24,7 @@ from psimil.cli.exits import NOTE, UsageProblem, printable
 from psimil.cli.groups import asked
 from psimil.cli.next_steps import ways_to_look
 from psimil.cli.options import (
-    BagColumn,
+    BagColumnOfModel,
     BagFile,
     InstanceColumn,
     LabelColumn,
@@ -65,7 +66,7 @@ def predict(
     model: ModelFile,
     bags: BagFile,
     out: Out,
-    bag: BagColumn = "bag",
+    bag: BagColumnOfModel = None,
     label: LabelColumn = None,
     instance_label: InstanceColumn = None,
     image_size: Annotated[
@@ -90,9 +91,9 @@ def predict(
         if out.resolve() == model_path(model).resolve().parent:
             raise UsageProblem(f"--out {out} is the run of the model, which would be replaced. Name another folder.")
         with opened(out, overwrite=overwrite, inputs=(bags,)) as run:
-            columns = {"bag": bag, "label": label, "instance_label": instance_label}
+            columns = {"label": label, "instance_label": instance_label}
             split = asked(context)["split"]
-            estimator, table = _read(model, bags, labels_optional=label is None, split=split, **columns)
+            estimator, table = _read(model, bags, bag, labels_optional=label is None, split=split, **columns)
             run.start(environment())
             with connected(asked(context)["cluster"]) as client:
                 counts = write_prediction(run, table, estimator, client, file=model_path(model), image_size=image_size)
@@ -125,7 +126,7 @@ def evaluate(
     context: typer.Context,
     model: ModelFile,
     bags: BagFile,
-    bag: BagColumn = "bag",
+    bag: BagColumnOfModel = None,
     label: LabelColumn = None,
     instance_label: InstanceColumn = None,
     position: PositionColumn = None,
@@ -139,9 +140,9 @@ def evaluate(
         from psimil.cli.score_tables import places_of, score_tables, scores
 
         check_arguments("evaluate", (model, MODEL), (bags, TABLE))
-        columns = {"bag": bag, "label": label, "instance_label": instance_label, "position": position}
+        columns = {"label": label, "instance_label": instance_label, "position": position}
         split = asked(context)["split"]
-        estimator, table = _read(model, bags, split=split, **columns)
+        estimator, table = _read(model, bags, bag, split=split, **columns)
         table = labelled(table, bags)
         measured = scores(estimator.predict_dist(table.bags), table, places_of(table, estimator, position))
         name = printable(titled(bags, split))
@@ -160,11 +161,20 @@ def evaluate(
         shell.result(measured_on=name, **measured)
 
 
-def _read(model: Path, bags: Path, **columns: Any) -> tuple[PsiVGPMIL, BagTable]:
+def _read(model: Path, bags: Path, bag: str | None, **columns: Any) -> tuple[PsiVGPMIL, BagTable]:
     """The model, and the table with its features in its order."""
+    from psimil.data.bagtable import BAG
+    from psimil.foundations.errors import InputError, NoBagColumn
     from psimil.store.tables import read_bags
 
     estimator = load(model)
+    own = named_bag(estimator.bag_column_, bags) if bag is None else None
     names = named_features(getattr(estimator, "feature_names_in_", None), bags)
-    table = read_bags(bags, features=names, classes=estimator.classes, **columns)
+    try:
+        table = read_bags(bags, bag=bag or own or BAG, features=names, classes=estimator.classes, **columns)
+    except NoBagColumn as error:
+        if own is None:
+            raise
+        words = f'{error} The bags of the model were made by "{own}": add this column, or name another with --bag'
+        raise InputError(f"{words}{'; --bag slide_id takes each slide for one' if bags.is_dir() else ''}.") from None
     return estimator, check_columns(estimator, table, bags)

@@ -13,7 +13,7 @@ from psimil.data.bagtable import ALL_OF_IT, FARTHEST, Rows, TableOptions
 from psimil.data.columns import NUMERIC, BagIds, BagLabels, as_labels, as_numbers, instance_labels
 from psimil.data.feature_choice import one_line
 from psimil.data.feature_columns import FeatureColumns
-from psimil.foundations.errors import InputError
+from psimil.foundations.errors import InputError, NoBagColumn
 from psimil.model.bag_checks import INSTANCE_LABEL, LABEL
 from psimil.model.labels import Classes
 
@@ -136,7 +136,8 @@ class Table:
         for column in (self._options.bag, self._label, self._instance_label, self._options.position):
             if column is not None and column not in chunk.columns:
                 columns = one_line(", ".join(map(str, chunk.columns)))
-                raise InputError(f'{self._name} has no column "{column}". Columns: {columns}.')
+                kind = NoBagColumn if column == self._options.bag else InputError
+                raise kind(f'{self._name} has no column "{column}". Columns: {columns}.')
         if not chunk.columns.is_unique:
             raise InputError(f'{self._name} has more than one column "{chunk.columns[chunk.columns.duplicated()][0]}".')
         there = set(chunk.columns) - {self._options.bag}

@@ -20,7 +20,7 @@ from psimil.datasets.content import write_content
 from psimil.datasets.labelled import LabelledBags, OneBag, check_bags, checked_names, coordinates, together
 from psimil.files.paths import as_path
 from psimil.foundations.arrays import Array
-from psimil.foundations.errors import DataWarning, InputError, MissingFile
+from psimil.foundations.errors import DataWarning, InputError, MissingFile, NoBagColumn
 from psimil.model.bags import Bags
 from psimil.model.features import as_real
 from psimil.model.labels import UNKNOWN, ZERO_ONE, Classes
@@ -123,7 +123,8 @@ class SlideFolder:
             slides, bags, values = _read_table(as_path(source, "labels"), bag, label or LABEL, optional=optional)
         elif bag != SLIDE or label is not None:
             column = f"bag={bag!r}" if bag != SLIDE else f"label={label!r}"
-            raise InputError(f"{column} needs a table of the slides: a CSV file with {SLIDE} in {root.name}.")
+            kind = NoBagColumn if bag != SLIDE else InputError
+            raise kind(f"{column} needs a table of the slides: a CSV file with {SLIDE} in {root.name}.")
         else:
             slides, values = (sorted(self._files), None) if source is None else (list(source), [*source.values()])
             bags = slides
@@ -184,8 +185,12 @@ class SlideFolder:
         """(n, D) features of a slide, and where they were taken, if its file says so."""
         path = self._files.get(name)
         if path is None:
+            plain, _, ending = name.rpartition(".")
+            known = [name, plain] if ending.lower() in IMAGES and plain else [name]
+            wanted = ", nor ".join(f"{each}{kind}" for each in known for kind in (".h5", ".pt"))
+            first, _, others = wanted.partition(",")
             raise MissingFile(
-                f"{name}.h5 was not found in {self._root}, nor {name}.pt. Add it or take the slide out of the labels."
+                f"{first} was not found in {self._root},{others}. Add it or take the slide out of the labels."
             )
         said: dict[str, Array] = {}
         if path.suffix == ".pt":
@@ -256,9 +261,8 @@ def _read_table(path: Path, bag: str, label: str, *, optional: bool) -> tuple[li
     frame, bags = read_csv(path, text=SLIDE), read_csv(path, text=bag)
     for column in (SLIDE, bag, *(() if optional else (label,))):
         if column not in frame.columns:
-            raise InputError(
-                f'{path.name} has no column "{column}". It needs {", ".join({SLIDE: 1, bag: 1, label: 1})}.'
-            )
+            kind = NoBagColumn if column == bag != SLIDE else InputError
+            raise kind(f'{path.name} has no column "{column}". It needs {", ".join({SLIDE: 1, bag: 1, label: 1})}.')
     repeated = frame.loc[frame[SLIDE].duplicated(), SLIDE]
     if len(repeated):
         raise InputError(f"{path.name} names slide {repeated.iloc[0]} twice. Keep one row per slide.")

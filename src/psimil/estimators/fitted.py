@@ -18,12 +18,18 @@ OF_TRAINING = frozenset(("converged_", "elbo_", "history_", "label_posterior_", 
 
 
 class FittedAttributes:
-    """Views of ``model_`` and of what its training data were called; before a fit there are none."""
+    """Views of ``model_`` and of what its training data were called; before a fit there are none.
+
+    Attributes
+    ----------
+    bag_column_ : column by which ``psimil fit`` made the bags of a table or of slides, where one was named.
+    """
 
     model_: TrainedModel
     training_counts_: dict[str, int]
     _classes: Classes
     _feature_names: tuple[str, ...] | None
+    bag_column_: str | None = None
 
     if not TYPE_CHECKING:  # for which every name would be an attribute
 

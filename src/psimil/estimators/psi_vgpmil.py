@@ -118,6 +118,7 @@ class PsiVGPMIL(OnlineLearning, BagPredictor, Parameters):
         ``feature_names_in_``, ``kernel_``, ``inducing_points_``, ``q_mean_``, ``q_cov_``, ``mean_``, ``threshold_``,
         ``instance_threshold_``.
     training_counts_ : dict, numbers of "bags", "positive" bags and "instances" learned from.
+    bag_column_ : str, the column that ``psimil fit --bag`` named, which its other commands take again; or None.
     label_posterior_ : (N,) q(y = 1) of the training instances in the caller's row order; None after a streamed fit.
     elbo_ : float, the bound of the pass that was kept.
     n_iter_ : int, passes in all stages.
@@ -208,7 +209,7 @@ class PsiVGPMIL(OnlineLearning, BagPredictor, Parameters):
             training = train(found, supervision, options, rng=rng, **how)
         self.model_, self.history_, self.out_of_bag_ = training.model, training.history, training.out_of_bag
         self._classes, self._feature_names, self._fitted_with = classes, found.feature_names, resolved(self)
-        self.label_posterior_ = training.pi
+        self.label_posterior_, self.bag_column_ = training.pi, None
         if training.pi is not None and found.rows is not None:
             self.label_posterior_ = found.in_input_order(training.pi)
         kept, score = training.history[-1], f"eval_{self.early_stopping}"
@@ -267,7 +268,7 @@ class PsiVGPMIL(OnlineLearning, BagPredictor, Parameters):
         for name, value in renewed(file.parameters).items():
             if name in names:
                 setattr(estimator, name, value)
-        estimator.feature_fingerprint = file.feature_fingerprint
+        estimator.feature_fingerprint, estimator.bag_column_ = file.feature_fingerprint, file.bag_column
         estimator.model_, estimator.training_counts_ = file.model, file.training_counts
         estimator._classes, estimator._feature_names = file.classes, file.feature_names
         estimator._fitted_with = {k: v for k, v in resolved(estimator).items() if k in file.parameters}

@@ -55,7 +55,7 @@ class Stored(FittedAttributes):
                 stacklevel=2,
             )
         known = (self.feature_fingerprint, self.training_counts_, VERSION, self._feature_names, self._classes)
-        save_model(path, ModelFile(self.model_, parameters | changed, *known))
+        save_model(path, ModelFile(self.model_, parameters | changed, *known, bag_column=self.bag_column_))
 
     @classmethod
     def from_pretrained(cls, folder: str | os.PathLike[str]) -> Self:
@@ -107,6 +107,7 @@ def facts_of(estimator: Stored) -> dict[str, Any]:
         "num_features": model.n_features,
         "feature_names": None if names is None else list(names),
         "feature_fingerprint": estimator.feature_fingerprint,
+        "bag_column": estimator.bag_column_,
         "threshold": model.threshold,
         "instance_threshold": model.instance_threshold,
         "referral_margin": None if model.referral is None else model.referral.margin,

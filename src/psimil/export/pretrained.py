@@ -12,6 +12,7 @@ from psimil.files.atomic import atomic_write
 from psimil.files.paths import as_path
 from psimil.files.rundir import explained
 from psimil.foundations.errors import OutputError
+from psimil.model.features import COLUMNS
 from psimil.results.model_card import model_card
 
 CARD = """---
@@ -23,7 +24,7 @@ tags:
 
 # {model}
 
-Research use only, not a medical device. Trained on {training}.
+Research use only, not a medical device. Trained on {training}.{network}
 
 ```python
 from psimil import PsiVGPMIL
@@ -105,4 +106,25 @@ def card_text(estimator: PsiVGPMIL, file: Path | None = None) -> str:
     card = model_card(estimator, file)
     rows = "\n".join(f"| {name} | {value.replace('|', '/')} |" for name, value in card.items())
     known = {name: card[name] for name in ("model", "training", "features")}
-    return CARD.format(rows=rows, **known)
+    missing = network_words(estimator)
+    return CARD.format(rows=rows, network=f"\n\n{missing}" if missing else "", **known)
+
+
+def network_words(estimator: PsiVGPMIL) -> str:
+    """That the network which made the features is left behind, and what scans need; empty where there is none.
+
+    Examples
+    --------
+    >>> from psimil import VGPMIL
+    >>> network_words(VGPMIL(feature_fingerprint="attcnn sha256:1f3a"))[:60]
+    'Its features come from a network (attcnn sha256:1f3a), which'
+    >>> network_words(VGPMIL())
+    ''
+    """
+    known = estimator.feature_fingerprint
+    if known is None or known.startswith(COLUMNS):
+        return ""
+    return (
+        f"Its features come from a network ({known}), which is not stored with it: it predicts rows of these features "
+        "alone. To predict CT scans, keep the whole folder of psimil ct train for psimil ct predict."
+    )

@@ -30,9 +30,7 @@ from psimil.model.sparse_gp import SparseGP
 from psimil.predictive.trained import TrainedModel
 from psimil.version import VERSION
 
-FORMAT = (
-    5  # 1 had no feature_names and classes; 1 and 2 took instances of a bag for independent; 3 no context, 4 no sharing
-)
+FORMAT = 6  # 1 had no names and classes, and as 2 independent instances; 3 no context, 4 no sharing, 5 no bag_column
 MAX_TENSORS = 64
 PROBES = 4
 FACTOR_ERROR = 1e-9  # of K_zz: a factor leaves some 1e-14, on another processor, too
@@ -50,6 +48,7 @@ class ModelFile:
     library_version : version of psimil that wrote the file; "" before it is written.
     feature_names : D names of the features, or None.
     classes : the labels of negative and of positive bags.
+    bag_column : by which a table's bags were made, where it was named.
     """
 
     model: TrainedModel
@@ -59,6 +58,7 @@ class ModelFile:
     library_version: str = ""
     feature_names: tuple[str, ...] | None = None
     classes: Classes = ZERO_ONE
+    bag_column: str | None = None
 
 
 def save_model(path: str | os.PathLike[str], file: ModelFile) -> None:
@@ -74,6 +74,7 @@ def save_model(path: str | os.PathLike[str], file: ModelFile) -> None:
         "training_counts": file.training_counts,
         "feature_names": None if file.feature_names is None else list(file.feature_names),
         "classes": list(file.classes),
+        "bag_column": file.bag_column,
     }
     seal(target, tensors, header)
 
@@ -83,12 +84,14 @@ def load_model(path: str | os.PathLike[str]) -> ModelFile:
     tensors, header = unseal(path, MODEL, FORMAT, max_tensors=MAX_TENSORS)
     if header["format"] == 1:
         header = {"feature_names": None, "classes": [0, 1], **header}
-    if header["format"] < FORMAT and isinstance(header.get("model"), dict):
+    if header["format"] < 6:
+        header = {"bag_column": None, **header}
+    if header["format"] < 5 and isinstance(header.get("model"), dict):
         absent = {"joint": False, "novelty": None, "referral": None, "chains": None} if header["format"] < 3 else {}
         later = {"coupling": 0.0, "sharing": 0.0, "context": False, "context_evidence": None}
         header["model"] = {**later, **absent, **header["model"]}
     expected = {"format", "library", "parameters", "model", "feature_fingerprint", "training_counts"}
-    expected |= {"feature_names", "classes"}
+    expected |= {"feature_names", "classes", "bag_column"}
     require(set(header) == expected, f"header keys differ: {', '.join(sorted(set(header) ^ expected))}.")
     check_tensors(tensors, header["model"])
     _check_counts(header)
@@ -103,6 +106,7 @@ def load_model(path: str | os.PathLike[str]) -> ModelFile:
         header["library"],
         None if header["feature_names"] is None else tuple(header["feature_names"]),
         Classes(*header["classes"]),
+        header["bag_column"],
     )
 
 
@@ -120,8 +124,9 @@ def _check_counts(header: dict[str, Any]) -> None:
 
 
 def _check_names(header: dict[str, Any], n_features: int) -> None:
-    """Refuse names of features and classes that no model can have."""
+    """Refuse names of features, classes and bags that no model can have."""
     names, classes = header["feature_names"], header["classes"]
+    require(isinstance(header["bag_column"], (str, type(None))), "the column of the bags is not text.")
     if names is not None:
         right = isinstance(names, list) and all(isinstance(name, str) for name in names)
         require(right, "the names of the features are not text.")

@@ -30,6 +30,10 @@ class MissingFile(InputError):
     """A file the user named is not there."""
 
 
+class NoBagColumn(InputError):
+    """A table has no column of this name that tells which bag its rows belong to."""
+
+
 class ModelFileError(InputError):
     """A model file is damaged, foreign, or does not follow the schema."""
 

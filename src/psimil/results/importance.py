@@ -5,11 +5,13 @@ As :mod:`sklearn.inspection` has it for rows; a sample is a bag here, and a colu
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import get_scorer
 from sklearn.pipeline import Pipeline
 
@@ -100,6 +102,11 @@ def permutation_importance(
     scoring : name of a scorer of scikit-learn, or a function of (estimator, bags, y).
     n_repeats : R, how often each feature is shuffled.
 
+    Raises
+    ------
+    InputError
+        When the bags have no such score, as labels of one class have no AUC.
+
     Examples
     --------
     >>> from psimil import VGPMIL, datasets
@@ -111,7 +118,13 @@ def permutation_importance(
     at_least(1, whole=True, n_repeats=n_repeats)
     bags, rng = read_bags(bags, bag_ids, what="set of bags"), read_random_state(random_state)
     labels, scorer = values_of_bags(y, bags), get_scorer(scoring)
-    score = float(scorer(estimator, bags, labels))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UndefinedMetricWarning)  # what it leads to is refused
+        score = float(scorer(estimator, bags, labels))
+    if not np.isfinite(score):
+        found = np.unique(labels).tolist()
+        why = f", for all have the label {found[0]!r}" if len(found) == 1 else ""
+        raise InputError(f"the {len(bags)} bags have no {scoring}{why}. Give bags of both classes, or another scoring.")
     X = np.asarray(bags.X)
     losses = np.empty((bags.n_features, n_repeats))
     for d, r in np.ndindex(losses.shape):

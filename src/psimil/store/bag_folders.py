@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from itertools import chain
@@ -13,7 +14,7 @@ import numpy as np
 from psimil.data.bagtable import TableOptions
 from psimil.datasets.slides import SLIDE, SlideFolder, is_slides
 from psimil.datasets.torchmil_folder import TorchmilFolder, is_torchmil
-from psimil.foundations.errors import InputError
+from psimil.foundations.errors import DataWarning, InputError
 from psimil.store.manifest import Manifest
 from psimil.store.writer import StoreWriter
 
@@ -70,10 +71,16 @@ def import_folder(folder: BagFolder, store: str | Path, options: dict[str, Any],
     first = next(bags)
     if first.X.ndim != 2:
         raise InputError(f"bag {first.name} has shape {first.X.shape}, expected (instances, features).")
+    placed = 0
     options |= {"feature_names": first.feature_names, "classes": folder.classes}
     with StoreWriter(store, first.X.shape[1], **options) as writer, steps(len(folder)) as step:
         for one in chain([first], bags):
             order = slice(None) if one.positions is None else np.argsort(one.positions, kind="stable")
             writer.add(one.X[order], one.label, one.name, None if one.known is None else one.known[order])
             step(one.name)
-        return writer.finish()
+            placed += len(one.slides)
+        manifest = writer.finish()
+    if placed:
+        kept = f"a store has no coords, those of {placed} slides are not kept: predictions of it have no heat maps"
+        warnings.warn(f"{kept}. psimil predict RUN SLIDES, with the folder, writes them.", DataWarning, stacklevel=3)
+    return manifest

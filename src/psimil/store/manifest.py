@@ -21,7 +21,7 @@ IDS = "ids.json"
 DTYPES: Mapping[str, str] = {"float32": "<f4", "float64": "<f8"}
 OFFSET_DTYPE, LABEL_DTYPE = "<i8", "i1"
 SEGMENT = re.compile(r"part-\d{4,9}", re.ASCII)
-FORMAT, VERSION = "psimil store", 2  # 1, which had no classes, is still written for labels 0 and 1
+FORMAT, VERSION = "psimil store", 3  # 1 had no classes, 1 and 2 no bag_column; both are written where they say it all
 TEXT, WHOLE = "text", "whole numbers"
 MAX_BYTES, MAX_COUNT = 256 << 20, 1 << 48
 SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
@@ -51,6 +51,7 @@ class Manifest:
     feature_names : D names, or None when the source had none.
     generation : how often the store was written to.
     classes : what the source called negative and positive bags.
+    bag_column : column of the source by which its bags were made, where one was named.
 
     Examples
     --------
@@ -66,6 +67,7 @@ class Manifest:
     feature_names: tuple[str, ...] | None = None
     generation: int = 1
     classes: Classes = ZERO_ONE
+    bag_column: str | None = None
 
     @property
     def bags(self) -> int:
@@ -90,12 +92,13 @@ class Manifest:
         ]
         facts: dict[str, Any] = {
             "format": FORMAT,
-            "version": 1 if self.classes == ZERO_ONE else VERSION,
+            "version": VERSION if self.bag_column is not None else 1 if self.classes == ZERO_ONE else 2,
             "generation": self.generation,
             "dtype": self.dtype,
             "features": self.features,
             "feature_names": None if self.feature_names is None else list(self.feature_names),
             **({} if self.classes == ZERO_ONE else {"classes": list(self.classes)}),
+            **({} if self.bag_column is None else {"bag_column": self.bag_column}),
             "ids": self.ids,
             "finite": True,  # every value was checked when it was written
             "bags": self.bags,
@@ -180,7 +183,7 @@ def decoded(content: bytes) -> Manifest:
     version = facts.get("version") if isinstance(facts, dict) and facts.get("format") == FORMAT else None
     if type(version) is int and version > VERSION:
         raise InputError(f"the store has version {version}; this psimil reads {VERSION}. Update psimil.")
-    if version not in (1, VERSION):
+    if version not in range(1, VERSION + 1):
         _refuse("it is not of a psimil store")
     try:
         manifest = _manifest(facts)
@@ -197,7 +200,8 @@ def decoded(content: bytes) -> Manifest:
 def _manifest(facts: dict[str, Any]) -> Manifest:
     """Of facts that were not looked at; one of BROKEN where something is missing or of another kind."""
     D, dtype, ids, names = (facts[name] for name in ("features", "dtype", "ids", "feature_names"))
-    classes = facts["classes"] if facts["version"] == VERSION else ZERO_ONE
+    classes = facts["classes"] if facts["version"] == 2 else facts.get("classes", ZERO_ONE)
+    bag_column = facts["bag_column"] if facts["version"] == VERSION else None
     if dtype not in DTYPES or ids not in (TEXT, WHOLE):
         _refuse("dtype or ids have an unknown value")
     _count(D, "features")
@@ -208,8 +212,10 @@ def _manifest(facts: dict[str, Any]) -> Manifest:
         _refuse("its parts are none or not distinct")
     if not all(map(is_label, classes)) or len({isinstance(label, str) for label in classes}) > 1:
         _refuse("its classes are not two labels")
+    if not isinstance(bag_column, (str, type(None))):
+        _refuse("its bag_column is not text")
     names, generation = None if names is None else tuple(names), _count(facts["generation"], "generation")
-    manifest = Manifest(dtype, D, ids, parts, names, generation, Classes(*classes))
+    manifest = Manifest(dtype, D, ids, parts, names, generation, Classes(*classes), bag_column)
     if manifest.classes.negative == manifest.classes.positive:
         _refuse("its classes are the same")
     return manifest

@@ -174,6 +174,7 @@ def import_bags(
         bag, label, instance_label, features, drop, positive=positive, labels_optional=is_torchmil(source)
     )
     writing: dict[str, Any] = {"dtype": dtype, "append": append, "overwrite": overwrite}
+    writing["bag_column"] = None if source.name.endswith(".npz") else options.named_bag
     steps = progress or (lambda total: nullcontext(lambda note: None))
     if source.is_dir():
         folder = open_folder(source, options, split, labels)

@@ -35,6 +35,7 @@ class StoreWriter:
     dtype : "float32" or "float64" on disk; None takes float32, or what the store has.
     feature_names : D names, or None.
     classes : what the source calls negative and positive bags; None takes those of the store, or 0 and 1.
+    bag_column : column of the source by which its bags were made, where one was named; parts of several have none.
     append : add to the store that is there.
     overwrite : replace the store that is there; it is kept until the new one is complete.
 
@@ -63,6 +64,7 @@ class StoreWriter:
         dtype: str | None = None,
         feature_names: Sequence[str] | None = None,
         classes: Classes | None = None,
+        bag_column: str | None = None,
         append: bool = False,
         overwrite: bool = False,
     ) -> None:
@@ -84,6 +86,7 @@ class StoreWriter:
             self._ids = None if self._old is None else self._old.ids
             self._names = _fitting_names(self._old, n_features, names)
             self._classes = _fitting_classes(self._old, classes)
+            self._bag_column = bag_column if self._old is None or self._old.bag_column == bag_column else None
             with self._work.explained():
                 self._segment = SegmentWriter(self._work.new_segment(), n_features, _fitting_dtype(self._old, dtype))
         except BaseException:
@@ -170,7 +173,8 @@ class StoreWriter:
         with self._work.explained():
             parts = (*(() if self._old is None else self._old.parts), segment.complete())
         ids = self._ids or TEXT
-        manifest = Manifest(segment.dtype, segment.n_features, ids, parts, self._names, self._generation, self._classes)
+        known = (self._names, self._generation, self._classes, self._bag_column)
+        manifest = Manifest(segment.dtype, segment.n_features, ids, parts, *known)
         self._work.commit(manifest)
         self._segment = None  # it belongs to the store now
         self._work.close()
