@@ -218,8 +218,8 @@ def main() -> None:
         result = fate(mutant, seconds, asked.budget)
         took = f"{time.monotonic() - begun:.1f}"
         known = rows.get(mutant.key, {"first": result, "why": ""})
-        found = dict(zip(COLUMNS, (*mutant.key, mutant.before, result, took), strict=True))
-        rows[mutant.key] = found | {"first": known["first"], "why": known["why"] if result == "survived" else ""}
+        row = dict(zip(COLUMNS, (*mutant.key, mutant.before, result, took), strict=True))
+        rows[mutant.key] = row | {"first": known["first"], "why": known["why"] if result == "survived" else ""}
         _write(rows)
         print(f"{result:8} {took:>5} s  {mutant.file}:{mutant.line} {mutant.operator}", flush=True)
     results = [rows[m.key]["result"] for m in chosen if m.key in rows]

@@ -40,10 +40,10 @@ TESTS = {
     "inference/shards": "problem_chunks streamed_choices pass parts identities estimator_training",
     "model/sparse_gp": "sparse_gp_edges conditioning pass bound identities prediction parts robustness",
     "predictive/thresholds": "recalibration teaching teaching_edges thresholds estimator_predict estimator_training",
-    "predictive/trained": "teaching_edges latent_range prediction estimator_predict estimator storage_damage",
+    "predictive/trained": "sampled_posterior teaching_edges latent_range prediction estimator_predict estimator",
     "predictive/torch_gp": "torch_gp heads",
     "inference/training": "training_choices options streamed_run fit_stages option_edges estimator_training",
-    "inference/variational": "variational bag_pass algorithm online estimator_training",
+    "inference/variational": "variational tilted_posterior sites bag_pass algorithm online estimator_training",
     "model/bag_likelihoods": "bag_likelihoods bag_pass variational",
     "model/scaling": "scaling parts preparation robustness",
     "paper": "presets estimator_training",
@@ -63,21 +63,19 @@ TESTS = {
 def files_for(file: str) -> list[str]:
     """The test files of a module, the most specific first, and the module itself for its doctests.
 
-    Where a module has no line of its own: the tests that import it, first those of its folder, and what its folder's
-    line names; where there are none, all tests of its folder, small ones first.
+    Those that its line names, or where it has none those of its folder's line after the tests of its folder that import
+    it; then all others that import it. Where there are none of all these: the tests of its folder, small ones first.
     """
     module = Path(file).with_suffix("")
     paths = {path.stem.removeprefix("test_"): path for path in sorted((ROOT / "tests").rglob("test_*.py"))}
+    texts, folder = {name: path.read_text() for name, path in paths.items()}, ROOT / "tests" / module.parent
+    imported = f"psimil.{str(module).replace('/', '.')} import"
+    here = [name for name, path in paths.items() if path.parent == folder]
+    here.sort(key=lambda name: len(texts[name]))
     if str(module) in TESTS:
         names = TESTS[str(module)].split()
     else:
-        texts, folder = {name: path.read_text() for name, path in paths.items()}, ROOT / "tests" / module.parent
-        imported = f"psimil.{str(module).replace('/', '.')} import"
-        here = sorted(
-            (name for name, path in paths.items() if path.parent == folder), key=lambda name: len(texts[name])
-        )
-        names = [name for name in here if imported in texts[name]]
-        names += TESTS.get(str(module.parent), "").split()
-        names += [name for name in texts if imported in texts[name] and "house" not in str(paths[name])]
-        names = names or here
+        names = [name for name in here if imported in texts[name]] + TESTS.get(str(module.parent), "").split()
+    names += [name for name in texts if imported in texts[name] and "house" not in str(paths[name])]
+    names = names or here
     return [*(str(paths[name].relative_to(ROOT)) for name in dict.fromkeys(names)), f"src/psimil/{file}"]
