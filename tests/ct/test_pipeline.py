@@ -193,6 +193,11 @@ def test_scans_that_do_not_count_as_analysed_have_no_heat_map(studies, trained):
     assert not np.concatenate(_heat(pipeline, unseen)).any() and np.concatenate(_heat(pipeline, found)).any()
 
 
+def test_what_is_shown_knows_the_series_that_were_read(studies, results):
+    assert results.result_set().series == tuple(series.id for series in cohort_of(studies).chosen)
+    assert CTResults(results.slices, results.prediction).result_set().series == ("",) * 12
+
+
 def test_tables_figures_and_reports_show_the_same_numbers(tmp_path, results, sketches):
     with opened(tmp_path / "run") as run:
         run.start({})

@@ -96,6 +96,10 @@ def test_a_config_of_another_version_or_with_more_in_it_is_taken(clf, tmp_path):
     path.write_text(json.dumps(json.loads(path.read_text()) | {"psimil_version": "9.0.0", "pipeline_tag": "other"}))
     assert VGPMIL.from_pretrained(tmp_path / "model").threshold_ == clf.threshold_
     assert json.loads(call("info", tmp_path / "model", "--json").stdout)["bag_threshold"] == clf.threshold_
+    less = json.loads(path.read_text())
+    del less["training_counts"]  # a config of an earlier version says less
+    path.write_text(json.dumps(less))
+    assert VGPMIL.from_pretrained(tmp_path / "model").threshold_ == clf.threshold_
     path.unlink()
     assert VGPMIL.from_pretrained(tmp_path / "model").threshold_ == clf.threshold_
 

@@ -203,3 +203,11 @@ def test_out_of_bag_predictions_are_chained_too():
         alone = VGPMIL(**SETTINGS).fit(Bags.from_list(list(X[others])), y[others])
         found = alone.predict_dist(Bags.from_list([X[b]]))
         assert loo.prob[b] == pytest.approx(found.prob[0], abs=0.15)
+
+
+def test_weak_links_are_links():
+    """However little a chain couples, intervals and moments are of draws."""
+    bags, _ = bags_to_predict()
+    found = model_with(coupling=0.3).predict(bags)
+    assert model_with(coupling=0.3).by_draws and found.bounds is not None
+    assert not model_with(coupling=0.0).by_draws and model_with(coupling=0.0).predict(bags).bounds is None

@@ -89,3 +89,9 @@ def test_recalibration_recovers_the_share_of_positives():
 def test_recalibration_needs_both_kinds_of_bags():
     assert fit_recalibration(np.arange(5.0), np.ones(5, dtype=bool)) is None
     assert fit_recalibration(np.arange(5.0), np.zeros(5, dtype=bool)) is None
+
+
+def test_instance_threshold_of_a_rate_near_one_lies_among_the_lowest():
+    """Between the first two of four values, a fifth of the way up, for the first is at place 0."""
+    found = instance_threshold(np.array([0.0, 1.0, 2.0, 3.0]), np.ones(4, bool), 1 - 0.2 / 3)
+    assert found == pytest.approx(sigma(0.2), abs=1e-9)

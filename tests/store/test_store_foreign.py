@@ -24,3 +24,9 @@ def test_another_format_is_named(ours, theirs):
 def test_a_later_version_asks_for_an_update():
     with pytest.raises(InputError, match="the store has version 4"):
         decoded(MANIFEST.encoded().replace(b'"version": 1', b'"version": 4'))
+
+
+@pytest.mark.parametrize("count", [b"-1", b"1.0", b"true", b"0"])
+def test_a_number_of_features_that_is_none_is_refused(count):
+    with pytest.raises(InputError, match="features"):
+        decoded(MANIFEST.encoded().replace(b'"features": 1', b'"features": ' + count))

@@ -105,6 +105,8 @@ def test_without_positions_the_instance_number_decides(missing):
         ((1, 0, 0, 0, 0.87, -0.5), "axial"),
         ((1, 0, 0, 1, 0, 0), ""),
         ((0,) * 6, ""),
+        ((1.4, 0, 0, 0, 1, 0), ""),
+        ((0.8, 0, 0, 0, 1, 0), ""),
     ],
 )
 def test_planes(orientation, plane):
