@@ -171,6 +171,13 @@ def test_the_rule_picks_the_series_and_says_why(study):
     assert choose_series(study, thickness=3.5).id == named("thin")
 
 
+@pytest.mark.parametrize(("count", "wanted"), [(10, "few"), (9, "thin")])
+def test_ten_slices_over_eighty_millimetres_are_enough(tmp_path, count, wanted):
+    write_series(tmp_path / "1", count, series="few", spacing=10.0, size=8)
+    write_series(tmp_path / "2", 101, series="thin", spacing=1.0, size=8)
+    assert choose_series(index(tmp_path).studies[0], thickness=10.0).id == named(wanted)
+
+
 def test_the_rule_can_be_overridden(study):
     chosen = choose_series(study, series=named("bone"))
     assert chosen.id == named("bone")
