@@ -163,7 +163,8 @@ def check_latent(latent: tuple[Array, Array]) -> None:
     NumericalFailure
         When latent values are so large that their squares do.
     """
-    if not ((np.abs(latent[0]) < LARGEST_LATENT) & (np.sqrt(latent[1]) < LARGEST_LATENT)).all():
+    mean, variance = (np.asarray(part, dtype=np.float64) for part in latent)  # the limit is beyond single precision
+    if not ((np.abs(mean) < LARGEST_LATENT) & (np.sqrt(variance) < LARGEST_LATENT)).all():
         raise NumericalFailure("latent values overflow: the model or the features are out of any range.")
 
 
