@@ -107,9 +107,7 @@ def _capture(scan: ReportedScan, pixels: NDArray[np.uint8], what: str) -> SCImag
     from highdicom.sc import ConversionTypeValues, SCImage
 
     facts = object_facts(scan, what, CAPTURES[what].number)
-    shown = hashlib.sha256(
-        pixels.tobytes()
-    ).hexdigest()  # other pixels, as of known labels or other ids, are another one
+    shown = hashlib.sha256(pixels.tobytes()).hexdigest()  # with known labels or other ids it is another object
     image = SCImage(
         np.ascontiguousarray(pixels),
         "RGB",
