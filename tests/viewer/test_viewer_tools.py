@@ -1,12 +1,10 @@
 """What a reader does with an image: sides of the patient, zoom, pan, inversion, cine, measurements, keys, next case."""
 
-import numpy as np
 import pytest
 
 from chromium import why_not
-from image_tools import ORIENTATIONS, SIZE, SPACING, at, drag, letters, middle, sample_results, slice_number, zoom
+from image_tools import ORIENTATIONS, SPACING, at, drag, letters, middle, sample_results, slice_number, zoom
 from psimil.results.edges import Edges
-from psimil.results.heat import HEAT_WORDS
 from psimil.results.result_set import OUT_OF_BAG
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
@@ -158,58 +156,6 @@ def test_invert_shows_black_as_white(visit):
     assert shade() == 255
     page.locator("#viewport").press("i")
     assert shade() == 0
-
-
-def test_the_heat_map_lies_over_called_slices_when_asked_for(visit):
-    visited = visit("ct")
-    page, results = visited.page, visited.viewed.results
-    bag = next(b for b in range(len(results)) if results.heat[results.instances_of(b)].any())
-    rows = results.instances_of(bag)
-    called = results.prediction.instance_label[rows]
-    page.goto(f"{visited.settings.address}/bag/{visited.viewed.keys[bag]}")
-    visited.settled()
-    button, heat = page.get_by_role("button", name="Heat map"), page.locator("#heat")
-    assert button.get_attribute("aria-pressed") == "false" and not heat.is_visible()
-    assert not page.locator("#heat-words").is_visible()
-
-    def opacity(number):
-        """(rows, columns) of the heat over a slice."""
-        page.locator("#slider").fill(str(number + 1))
-        page.wait_for_function("n => document.getElementById('heat').dataset.shown === String(n)", arg=number)
-        taken = "const c = document.getElementById('heat'); return [c.height, c.width, ...c.getContext('2d')"
-        found = page.evaluate(f"() => {{ {taken}.getImageData(0, 0, c.width, c.height).data]; }}")
-        return np.array(found[2:]).reshape(found[0], found[1], 4)[..., 3]
-
-    page.locator("#viewport").press("e")
-    assert button.get_attribute("aria-pressed") == "true" and heat.is_visible()
-    warm, cold = int(np.flatnonzero(called)[0]), int(np.flatnonzero(called == 0)[0])
-    found, expected = opacity(warm), results.heat[rows][warm]
-    assert found.shape == (SIZE, SIZE)
-    np.testing.assert_allclose(found[4:-4, 4:-4], 0.65 * expected[4:-4, 4:-4], atol=2)
-    assert page.locator("#heat-words").text_content() == HEAT_WORDS
-    assert not opacity(cold).any()
-    assert page.locator("#heat-words").text_content().startswith("This slice is not called positive, so it has no")
-    whole = page.locator("#canvas").bounding_box()
-    assert heat.bounding_box() == pytest.approx(whole)
-    page.locator("#viewport").press("+")
-    assert heat.bounding_box() == pytest.approx(page.locator("#canvas").bounding_box()) != pytest.approx(whole)
-    assert page.locator("#heat-note").is_visible()  # on the image, whatever the page has no room for
-    page.reload()
-    visited.settled()
-    assert heat.is_visible() and button.get_attribute("aria-pressed") == "true"  # as in the next scan
-    button.click()
-    assert not any(page.locator(name).is_visible() for name in ("#heat", "#heat-words", "#heat-note"))
-    page.reload()
-    visited.settled()
-    assert not heat.is_visible()
-
-
-def test_where_there_is_no_heat_map_there_is_no_button(visit):
-    visited = visit("no heat")
-    page = visited.open()
-    assert not page.get_by_role("button", name="Heat map").is_visible()
-    page.locator("#viewport").press("e")
-    assert not page.locator("#heat").is_visible()
 
 
 def test_cine_plays_round_and_stops_where_the_reader_goes_on(visit):
